@@ -73,6 +73,14 @@ static void init_sched(struct loop *loop, const struct sched_settings *settings,
     sched_init(&loop->sched, settings, &wiring, arena);
 }
 
+/* Each domain of the keys has an account of its own. */
+static void add_tenants(struct sched *sched, const struct config_keys *keys)
+{
+    for (uint32_t i = 0; keys != NULL && i < keys->domains_count; i++) {
+        sched_add_tenant(sched, net_domain_of_key(i), keys->weights[i], keys->domains[i]);
+    }
+}
+
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena)
 {
@@ -100,6 +108,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
     init_engines(loop, &kv, arena);
     init_sched(loop, &sched, arena);
+    add_tenants(&loop->sched, settings->keys);
     const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
                                       .calls = &loop->calls, .exchange = &loop->exchange,
                                       .stats = &loop->stats};

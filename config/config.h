@@ -125,7 +125,7 @@ uint32_t config_format(const struct option_row *row, const struct option_value *
 
 /* The counts of everything; each is a commented sum in limits.c. */
 struct limits {
-    uint32_t programs, classes, calls, connections, calls_per_connection;
+    uint32_t programs, tenants, classes, calls, connections, calls_per_connection;
     uint32_t calls_per_program, calls_per_key;
     uint32_t context_tokens;        /* prompt + output of one call */
     uint32_t vocab_tokens;

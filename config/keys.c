@@ -96,16 +96,16 @@ static bool read_secret(struct field field, uint8_t *secret)
 }
 
 /* One to seven digits, not zero. */
-static bool read_calls(struct field field, uint32_t *calls)
+static bool read_number(struct field field, uint32_t *number)
 {
-    *calls = 0;
+    *number = 0;
     for (size_t i = 0; i < field.count; i++) {
         if (i == 7 || field.bytes[i] < '0' || field.bytes[i] > '9') {
             return false;
         }
-        *calls = *calls * 10 + (uint32_t)(field.bytes[i] - '0');
+        *number = *number * 10 + (uint32_t)(field.bytes[i] - '0');
     }
-    return *calls > 0;
+    return *number > 0;
 }
 
 static uint32_t domain_index(struct config_keys *keys, const char *domain)
@@ -134,6 +134,25 @@ static enum status check_unique(const struct reader *reader, const struct config
     return STATUS_OK;
 }
 
+/* The rest of a line. All keys of a domain that name a weight name the same one. */
+static enum status read_weight(const struct reader *reader, struct field line, uint32_t *known)
+{
+    struct field field = take_field(&line);
+    uint32_t weight = 1;
+    if (field.count > 0 && (!read_number(field, &weight) || weight > CONFIG_WEIGHT_MAX)) {
+        return refuse(reader, "behind the number of calls stands a weight, 1 .. 1000");
+    }
+    if (take_field(&line).count > 0) {
+        return refuse(reader, "more than ID SECRET DOMAIN CALLS WEIGHT");
+    }
+    if (field.count > 0 && *known > 1 && *known != weight) {
+        return refuse(reader, "a line above gives the domain another weight");
+    }
+    *known = weight > *known ? weight : *known;
+    return STATUS_OK;
+}
+STATIC_ASSERT(CONFIG_WEIGHT_MAX == 1000, "the text above says 1000");
+
 /* `key` is the entry of the table itself, so that no copy of the secret remains. */
 static enum status read_key(const struct reader *reader, struct field line, struct config_key *key)
 {
@@ -153,15 +172,12 @@ static enum status read_key(const struct reader *reader, struct field line, stru
                                   "underscores");
         }
     }
-    if (calls.count > 0 && !read_calls(calls, &key->calls_max)) {
+    if (calls.count > 0 && !read_number(calls, &key->calls_max)) {
         return refuse(reader, "behind the domain stands a number of open calls, 1 .. 9999999");
-    }
-    if (take_field(&line).count > 0) {
-        return refuse(reader, "more than ID SECRET DOMAIN CALLS");
     }
     TRY(check_unique(reader, key));
     key->domain = domain_index(reader->keys, domain);
-    return STATUS_OK;
+    return read_weight(reader, line, &reader->keys->weights[key->domain]);
 }
 
 static enum status read_line(const struct reader *reader, struct field line)

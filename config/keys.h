@@ -3,11 +3,12 @@
 /*
  * What: the keys with which clients connect over TCP, from a file of lines
  *
- *     ID SECRET [DOMAIN [CALLS]]
+ *     ID SECRET [DOMAIN [CALLS [WEIGHT]]]
  *
  * separated by blanks; `#` at the start of a line begins a comment. ID and DOMAIN are names of at
  * most 31 letters, digits, dots, dashes and underscores; SECRET is 64 hexadecimal digits; CALLS is
- * how many open calls the key may have. Keys with the same DOMAIN are in one trust domain; a key
+ * how many open calls the key may have; WEIGHT, 1 .. 1000, is the share of its domain in the engine
+ * (1 where no key of it says another one). Keys with the same DOMAIN are in one trust domain; a key
  * without DOMAIN is in a domain of its own name. `agx --key-file` reads the same format.
  */
 #include "config/config.h"
@@ -15,6 +16,7 @@
 #define CONFIG_KEYS_MAX        64
 #define CONFIG_KEY_NAME_BYTES  32           /* terminator included */
 #define CONFIG_SECRET_BYTES    32
+#define CONFIG_WEIGHT_MAX      1000
 #define CONFIG_KEYS_BYTES_MAX  16384        /* largest file */
 
 struct config_key {
@@ -26,6 +28,7 @@ struct config_key {
 struct config_keys {
     uint32_t count, domains_count;
     char domains[CONFIG_KEYS_MAX][CONFIG_KEY_NAME_BYTES];
+    uint32_t weights[CONFIG_KEYS_MAX];      /* of domains */
     struct config_key keys[CONFIG_KEYS_MAX];
 };
 

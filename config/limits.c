@@ -76,6 +76,10 @@ static void derive_calls(struct limits *limits, const struct options *options)
 {
     limits->programs = smaller(options->limits_programs.number, UINT32_MAX);
     limits->classes = smaller(options->limits_classes.number, UINT32_MAX);
+    bool has_keys = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK;
+    limits->tenants = smaller(options->limits_tenants.number, UINT32_MAX)   /* users */
+                    + (has_keys ? CONFIG_KEYS_MAX : 1)  /* domains of keys, or TCP without */
+                    + 1;                            /* the account of those that find no place */
     limits->calls = smaller(options->limits_calls.number, UINT32_MAX);
     limits->connections = smaller(options->limits_connections.number, UINT32_MAX);
     limits->calls_per_connection =
@@ -221,7 +225,8 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     uint64_t reply_tokens = larger(options->limits_reply_tokens.number, limits->context_tokens);
     limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
-    uint64_t lines = larger(larger(limits->programs, limits->calls), limits->classes);
+    uint64_t lines = larger(larger(limits->programs, limits->calls),
+                            larger(limits->classes, limits->tenants));
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* the longest table */
                                       + TEXT_FIXED_BYTES, UINT32_MAX);
 }

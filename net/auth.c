@@ -36,7 +36,7 @@ void net_auth_init(struct net *net, const struct config_keys *keys, struct arena
     for (uint32_t i = 0; i < net->keys_count; i++) {
         const struct config_key *key = &keys->keys[i];
         net->keys[i] = (struct net_key){
-            .domain = DOMAIN_OF_KEY | key->domain,
+            .domain = net_domain_of_key(key->domain),
             .calls_max = key->calls_max != 0 ? key->calls_max : limits->calls_per_key,
         };
         memcpy(net->keys[i].id, key->id, sizeof net->keys[i].id);
@@ -55,6 +55,11 @@ bool net_auth_allows(const struct net *net, const struct world_peer *peer)
     return peer->kind != WORLD_PEER_LOCAL ||
            config_access_allows(&net->settings.access, peer->uid, peer->gids,
                                 peer->gids_count);
+}
+
+uint64_t net_domain_of_key(uint32_t index)
+{
+    return DOMAIN_OF_KEY | index;
 }
 
 uint64_t net_auth_domain(const struct world_peer *peer)

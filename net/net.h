@@ -158,6 +158,8 @@ struct net {
 void net_settings_fill(struct net_settings *settings, const struct options *options,
                        const struct limits *limits, const struct config_access *access,
                        const char *model_name);
+/* The number of the trust domain with this index in the file of keys. */
+uint64_t net_domain_of_key(uint32_t index);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */

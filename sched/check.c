@@ -13,6 +13,7 @@
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
+#include "sched/engine/share/tenant.h"
 
 static void check_job(const struct sched *sched, uint32_t index, uint32_t queue, bool held)
 {
@@ -20,6 +21,7 @@ static void check_job(const struct sched *sched, uint32_t index, uint32_t queue,
     const struct program *program = &sched->programs[job->program];
     bool joins = sched_policy_joins_calls(sched);
     bool is_stage = sched_policy_has_stages(sched->settings.policy);
+    ASSERT(job->tenant == program->tenant);
     ASSERT(job->queue == queue && job->held == held && job->calls_count > 0);
     ASSERT(held == !program->is_active);
     ASSERT(job->promoted_from == 0 || job->queue == 0 || job->queue == job->promoted_from);
@@ -127,10 +129,11 @@ static bool has_turn(const struct sched_engine *engine, uint32_t job)
 }
 
 /* Links both ways, counts, and each job in its queue. Returns the number of calls. */
-static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_index, bool held)
+static uint32_t check_queue(const struct sched_engine *engine, const struct sched_lane *lane,
+                            uint32_t queue_index, bool held)
 {
     const struct sched *sched = engine->sched;
-    const struct sched_queue *queue = (held ? engine->held : engine->queues) + queue_index;
+    const struct sched_queue *queue = (held ? lane->held : lane->queues) + queue_index;
     uint32_t jobs = 0, calls = 0;
     uint32_t before[CALL_LISTS] = {CALL_NONE, CALL_NONE, CALL_NONE};
     bool has_cursor = queue->cursor == SCHED_JOB_NONE;
@@ -143,6 +146,7 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
         ASSERT(call->job == (last_job == SCHED_JOB_NONE ? queue->jobs.head
                                                         : sched->jobs[last_job].next));
         last_job = call->job;
+        ASSERT(&engine->lanes[job->tenant] == lane);
         check_job(sched, call->job, queue_index, held);
         if (sched->nodes != NULL) {
             sched_order_check(engine, job);
@@ -167,10 +171,16 @@ static uint32_t check_queue(const struct sched_engine *engine, uint32_t queue_in
 static uint32_t check_queues(const struct sched_engine *engine)
 {
     uint32_t calls = 0, held_jobs = 0;
-    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
-        calls += check_queue(engine, i, false) + check_queue(engine, i, true);
-        held_jobs += engine->held[i].count;
-        ASSERT(engine->held[i].lists[CALL_LIST_RESIDENT].head == CALL_NONE);
+    for (uint32_t i = 0; i < engine->sched->settings.tenants; i++) {
+        const struct sched_lane *lane = &engine->lanes[i];
+        uint32_t jobs = 0;
+        for (uint32_t q = 0; q < engine->sched->settings.queues; q++) {
+            calls += check_queue(engine, lane, q, false) + check_queue(engine, lane, q, true);
+            jobs += lane->queues[q].count + lane->held[q].count;
+            held_jobs += lane->held[q].count;
+            ASSERT(lane->held[q].lists[CALL_LIST_RESIDENT].head == CALL_NONE);
+        }
+        ASSERT(jobs == lane->jobs_count);
     }
     ASSERT(held_jobs == engine->active.held_jobs);
     sched_active_check(engine);
@@ -312,6 +322,7 @@ void sched_check(const struct sched *sched)
     check_calls(sched);
     check_programs(sched);
     sched_class_check(sched);
+    sched_tenant_check(sched);
     sched_deadline_check(sched);
     if (sched_policy_has_tags(sched->settings.policy)) {
         check_ideal(sched);

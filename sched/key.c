@@ -14,7 +14,8 @@
  *            their turn. With capacity (the paper) it is all KV in each round. Wall-clock time
  *            would run ahead of what is served (docs/decisions/0060)
  *   lift     (VTC) a program that comes with no call open begins with the smallest counter of those
- *            that have calls open that can run: what it did not ask for it has not saved up
+ *            of its tenant that have calls open that can run: what it did not ask for it has not
+ *            saved up
  *
  * Bounds: O(log programs) for each program that arrives or was in the step.
  */
@@ -28,7 +29,6 @@
 #include "sched/ideal.h"
 #include "sched/policy.h"
 
-#define WEIGHT 1u                   /* of every program */
 #define OVER_PART 4                 /* of what was foreseen, that an outlived program needs more */
 #define FULL_PARTS 8                /* of all KV: seven of them are served while a call waits */
 #define LIFT_LOOKS 16               /* at jobs of a stage */
@@ -49,15 +49,11 @@ void sched_key_init(struct sched *sched, struct arena *arena)
 
 /* ---- the ideal system ------------------------------------------------------------------------ */
 
-static uint64_t tag_of(const struct program *program)
-{
-    return sched_cost_add(program->key_base, program->cost);
-}
-
 static void enter(struct sched *sched, uint32_t index, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
-    struct sched_ideal_entry what = {.tag = tag_of(program), .program = index, .weight = WEIGHT};
+    struct sched_ideal_entry what = {.tag = sched_policy_tag(sched, program), .program = index,
+                                     .weight = sched->tenants.of[program->tenant].weight};
     memcpy(what.id, program->id, sizeof what.id);
     program->ideal = sched_ideal_enter(&sched->ideal, &what, now_us);
 }
@@ -91,7 +87,8 @@ static void lift(struct sched *sched, struct program *program)
     uint64_t least = UINT64_MAX, own = sched_cost_add(program->key_base, program->served);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
-            uint64_t key = least_key(sched, &sched->engines[i].queues[stage]);
+            const struct sched_lane *lane = &sched->engines[i].lanes[program->tenant];
+            uint64_t key = least_key(sched, &lane->queues[stage]);
             least = key < least ? key : least;
         }
     }
@@ -187,7 +184,7 @@ static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
         over = over > 0 ? sched_cost_add(over, over) : program->cost_foreseen / OVER_PART + 1;
         program->cost = sched_cost_add(program->cost_foreseen, over);
     }
-    uint64_t tag = tag_of(program);
+    uint64_t tag = sched_policy_tag(sched, program);
     if (!sched_policy_has_tags(sched->settings.policy)) {
         return;
     }

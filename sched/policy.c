@@ -79,11 +79,9 @@ static uint64_t key_remaining(const struct sched *sched, const struct call *call
     return program->cost > program->served ? program->cost - program->served : 0;
 }
 
-/* Virtual finish time: what the clock showed when the program arrived, and its cost. */
 static uint64_t key_tag(const struct sched *sched, const struct call *call)
 {
-    const struct program *program = &sched->programs[call->program];
-    return sched_cost_add(program->key_base, program->cost);
+    return sched_policy_tag(sched, &sched->programs[call->program]);
 }
 
 /* What the program has had, from where it was lifted to when it arrived. */
@@ -116,6 +114,12 @@ uint64_t sched_policy_key(const struct sched *sched, const struct call *call)
 {
     const struct policy *policy = policy_of(sched);
     return policy->key(sched, call);
+}
+
+uint64_t sched_policy_tag(const struct sched *sched, const struct program *program)
+{
+    uint64_t share = program->cost / sched->tenants.of[program->tenant].weight;
+    return sched_cost_add(program->key_base, share > 0 ? share : 1);
 }
 
 bool sched_policy_has_tags(enum sched_policy policy)

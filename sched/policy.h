@@ -18,6 +18,9 @@ bool sched_policy_joins_calls(const struct sched *sched);
 uint32_t sched_policy_lists(const struct sched *sched, uint32_t queue);
 /* True when the key is a tag: programs have an entry in the ideal system (ideal.c). */
 bool sched_policy_has_tags(enum sched_policy policy);
+/* Virtual finish time: what the clock showed when the program arrived, and its cost, divided by the
+ * weight of its tenant. */
+uint64_t sched_policy_tag(const struct sched *sched, const struct program *program);
 /* True when a program that arrives begins with the smallest key there is. */
 bool sched_policy_lifts(const struct sched *sched);
 enum sched_cost_unit sched_policy_cost(const struct sched *sched);

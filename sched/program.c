@@ -29,6 +29,7 @@
 #include "sched/levels.h"
 #include "sched/policy.h"
 #include "sched/prediction.h"
+#include "sched/engine/share/tenant.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64
 #define SERVICE_NONE UINT8_MAX          /* a program that was never served tells nothing */
@@ -128,6 +129,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     sched_key_forget(sched, program);
     sched_need_forgotten(sched, index);
     idle_remove(sched, index);
+    sched_tenant_leave(sched, program->tenant);
     *program = (struct program){.hash_next = sched->program_free};
     sched->program_free = index;
     sched->programs_count--;
@@ -140,7 +142,8 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     struct program *program = &sched->programs[index];
     ASSERT(index != SCHED_PROGRAM_NONE);
     sched->program_free = program->hash_next;
-    *program = (struct program){.in_use = true, .domain = domain,
+    uint32_t tenant = sched_tenant_of(sched, domain);
+    *program = (struct program){.in_use = true, .domain = domain, .tenant = tenant,
                                 .is_active = sched_active_is_off(sched),
                                 .first_call = CALL_NONE,
                                 .jobs = {SCHED_JOB_NONE, SCHED_JOB_NONE, SCHED_JOB_NONE},
@@ -151,6 +154,7 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
                                 .salt = ++sched->program_salt, .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
     *chain = index;
+    sched_tenant_enter(sched, tenant);
     idle_append(sched, index, now_us);
     sched->programs_count++;
     sched->stats->programs_started++;

@@ -15,6 +15,7 @@
 #include "sched/levels.h"
 #include "sched/policy.h"
 #include "sched/program.h"
+#include "sched/engine/share/tenant.h"
 
 void sched_settings_fill(struct sched_settings *settings, const struct options *options,
                          const struct limits *limits)
@@ -42,6 +43,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .calls = limits->calls,
         .programs = limits->programs,
         .classes = limits->classes,
+        .tenants = option_sched_tenants(options) == OPTION_SCHED_TENANTS_FAIR ? limits->tenants : 1,
         .calls_per_program = limits->calls_per_program,
         .sharing = option_kv_sharing(options),
         .virtual_clock = option_sched_virtual_clock(options),
@@ -55,6 +57,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
 {
     uint64_t rows = (uint64_t)settings->batch_calls + settings->standby_calls;
     uint64_t all_rows = settings->engines * rows;
+    sched_tenant_plan_memory(plan, settings);
     sched_program_plan_memory(plan, settings->programs);
     sched_class_plan_memory(plan, settings->classes);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
@@ -92,15 +95,25 @@ static void check_wiring(const struct sched_settings *settings, const struct sch
     }
 }
 
-static void init_queues(struct sched_engine *engine)
+static void init_lane(const struct sched *sched, struct sched_lane *lane)
 {
     const struct sched_list empty = {.head = CALL_NONE, .tail = CALL_NONE};
-    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
-        engine->queues[i] = engine->held[i] =
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        lane->queues[i] = lane->held[i] =
             (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
                                  .cursor = SCHED_JOB_NONE, .root = SCHED_JOB_NONE};
     }
     STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
+}
+
+static void init_lanes(struct sched_engine *engine, struct arena *arena)
+{
+    uint32_t tenants = engine->sched->settings.tenants;
+    engine->lanes = arena_take(arena, tenants, sizeof(struct sched_lane));
+    engine->dealt = arena_take(arena, tenants, sizeof(uint32_t));
+    for (uint32_t i = 0; i < tenants; i++) {
+        init_lane(engine->sched, &engine->lanes[i]);
+    }
 }
 
 static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
@@ -122,8 +135,9 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
             .sched = sched, .index = i,
             .kv = wiring->engines[i].kv, .step = wiring->engines[i].step,
             .planned = planned + i * rows, .outs = outs + i * rows,
+            .taker = CALL_NONE, .step_cost = SCHED_STEP_COST_MIN,
             .out_tokens = out_tokens + i * rows * settings->steps_per_plan};
-        init_queues(&sched->engines[i]);
+        init_lanes(&sched->engines[i], arena);
         sched_active_init(&sched->engines[i], arena);
     }
 }
@@ -134,6 +148,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     check_wiring(settings, wiring);
     *sched = (struct sched){.settings = *settings, .calls = wiring->calls,
                             .exchange = wiring->exchange, .stats = wiring->stats};
+    sched_tenant_init(sched, arena);
     sched_program_init(sched, arena);
     sched_class_init(sched, arena);
     sched_job_init(sched, arena);
@@ -180,9 +195,11 @@ static void fail_queue(struct sched_engine *engine, const struct sched_queue *qu
 
 static void fail_calls(struct sched_engine *engine, enum status status, uint64_t now_us)
 {
-    for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
-        fail_queue(engine, &engine->queues[i], status, now_us);
-        fail_queue(engine, &engine->held[i], status, now_us);
+    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
+        for (uint32_t q = 0; q < engine->sched->settings.queues; q++) {
+            fail_queue(engine, &engine->lanes[i].queues[q], status, now_us);
+            fail_queue(engine, &engine->lanes[i].held[q], status, now_us);
+        }
     }
     ASSERT(engine->resident_calls == 0);
 }

@@ -77,6 +77,7 @@ struct sched_settings {
     uint32_t calls;                 /* slots of the call table */
     uint32_t programs;
     uint32_t classes;               /* of programs, that are known */
+    uint32_t tenants;               /* that have an account each; 1: all share it */
     uint32_t calls_per_program;     /* open ones; 0: as many as there are */
     const struct predictor *predictor;  /* of programs' costs; NULL: none (predictor.h) */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
@@ -96,6 +97,7 @@ struct program {
     bool in_use;
     uint64_t domain;                /* the same id in another trust domain is another program */
     uint8_t id[CALL_PROGRAM_ID_BYTES];
+    uint32_t tenant;                /* who pays for it */
     uint32_t engine;                /* index of the engine that serves its calls */
     uint64_t service_us;            /* PLAS: sum; ATLAS: critical path; open calls count where
                                        sched.service = live. Sinks by half_life only */
@@ -138,6 +140,29 @@ struct sched_level {
     uint64_t quantum_us;
 };
 
+#define SCHED_TENANT_NAME_BYTES 32
+#define SCHED_COST_PARTS        1024u       /* of a microsecond */
+#define SCHED_STEP_COST_MIN     (UINT64_C(1) << 20)     /* that plans deal with */
+/* A trust domain, and what it has had of the engines (tenant.c). Costs are in 1/1024 us. */
+struct sched_tenant {
+    uint64_t domain;
+    char name[SCHED_TENANT_NAME_BYTES];     /* empty: no key has it */
+    uint32_t weight;
+    uint32_t programs;              /* in the process table */
+    uint64_t virtual_time;          /* the cost of all it has had, divided by its weight; */
+    uint32_t remainder;             /* of that division */
+    bool wants, wanted;             /* the last plan has refused it a row; that of the last step */
+    struct sched_use use;           /* of the step that is being settled, */
+    uint64_t paid;                  /* and its cost */
+    uint64_t got, due;              /* lately */
+};
+struct sched_tenants {
+    struct sched_tenant *of;        /* [settings.tenants] */
+    uint32_t count;                 /* in use: the first ones */
+    uint64_t floor;                 /* no virtual time is less */
+    uint64_t lately_us;             /* time of steps in what tenants got lately */
+};
+
 /* The upper floor. */
 struct sched {
     struct sched_settings settings;
@@ -148,6 +173,7 @@ struct sched {
     struct program *programs;       /* [settings.programs] */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
     struct sched_services services; /* of idle and ended programs: levels are learnt from them */
+    struct sched_tenants tenants;
     uint64_t round_us;              /* a moving mean; so is their quantum */
     struct sched_promises promises;
     struct sched_ideal ideal;       /* where the policy has tags */
@@ -190,6 +216,10 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
 void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct sched_wiring *wiring, struct arena *arena);
+
+/* The trust domain has a place of its own, with this weight and this name; `name` has at most
+ * SCHED_TENANT_NAME_BYTES - 1 bytes. Does nothing where tenants are off. BOOT_ONLY. */
+void sched_add_tenant(struct sched *sched, uint64_t domain, uint32_t weight, const char *name);
 
 /* ---- the upper floor ------------------------------------------------------------------------- */
 

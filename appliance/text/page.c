@@ -263,15 +263,58 @@ static void show_classes(struct text *page, const struct textport_view *view, ui
     }
 }
 
-/* Jobs and calls of this queue, and held ones of its level, on all engines. */
+/* A key's domain by its name, a user by its number. */
+static void add_tenant_name(struct text *page, const struct sched_tenant *tenant, bool is_shared)
+{
+    text_add(page, " ");
+    if (tenant->name[0] != '\0') {
+        text_add(page, tenant->name);
+    } else if (is_shared) {
+        text_add(page, "(all others)");
+    } else if (tenant->domain == 0) {
+        text_add(page, "(tcp)");
+    } else {
+        text_add(page, "user ");
+        text_add_u64(page, (uint32_t)tenant->domain);
+    }
+}
+
+/* Shares are in thousandths of what all had lately. */
+static void show_tenants(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct sched_tenants *tenants = &view->sched->tenants;
+    uint64_t all = 0;
+    (void)now_us;
+    text_add(page, "   slot  weight programs wants   due   got    debt_ms name\n");
+    for (uint32_t i = 0; i < tenants->count; i++) {
+        all += tenants->of[i].got;
+    }
+    for (uint32_t i = 0; i < tenants->count; i++) {
+        const struct sched_tenant *tenant = &tenants->of[i];
+        uint64_t ahead = tenant->virtual_time - tenants->floor;
+        text_add_u64_padded(page, i, 7, ' ');
+        add_column(page, tenant->weight, 7);
+        add_column(page, tenant->programs, 8);
+        text_add(page, tenant->wants ? "   yes" : "    no");
+        add_column(page, all > 0 ? tenant->due * 1000 / all : 0, 5);
+        add_column(page, all > 0 ? tenant->got * 1000 / all : 0, 5);
+        add_column(page, ahead / SCHED_COST_PARTS / 1000, 10);
+        add_tenant_name(page, tenant, i == 0);
+        text_add(page, "\n");
+    }
+}
+
+/* Jobs and calls of this queue, and held ones of its level, of all tenants on all engines. */
 static void add_queue_counts(struct text *page, const struct sched *sched, uint32_t queue)
 {
     uint32_t jobs = 0, calls = 0, held_jobs = 0, held_calls = 0;
-    for (uint32_t i = 0; i < sched->settings.engines; i++) {
-        jobs += sched->engines[i].queues[queue].count;
-        calls += sched->engines[i].queues[queue].calls_count;
-        held_jobs += sched->engines[i].held[queue].count;
-        held_calls += sched->engines[i].held[queue].calls_count;
+    for (uint32_t i = 0; i < sched->settings.engines * sched->tenants.count; i++) {
+        const struct sched_engine *engine = &sched->engines[i / sched->tenants.count];
+        const struct sched_lane *lane = &engine->lanes[i % sched->tenants.count];
+        jobs += lane->queues[queue].count;
+        calls += lane->queues[queue].calls_count;
+        held_jobs += lane->held[queue].count;
+        held_calls += lane->held[queue].calls_count;
     }
     add_column(page, jobs, 7);
     add_column(page, calls, 7);
@@ -381,6 +424,7 @@ static const struct command_row {
     {"stats", "every counter and gauge", show_stats},
     {"programs", "the process table", show_programs},
     {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},
+    {"tenants", "what was due to each trust domain lately, and what it got", show_tenants},
     {"calls", "calls that hold a slot", show_calls},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},

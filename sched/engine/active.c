@@ -12,7 +12,8 @@
  *
  *   room       the working sets of the active programs (working_set.c), and the beginnings that
  *              they share (group.c), fit the device. The first call of a small program may use all
- *              of that; other programs leave a reserve for these (sched.small_share)
+ *              of that; other programs leave a reserve for these (sched.small_share), and so do
+ *              all programs of a tenant that wants more than it gets, where there are others
  *   order      who becomes active next, and who yields for it: rank.c. A displaced program goes to
  *              the head of its level
  *   overflow   working sets grow beyond the device: an idle program, or the last in order, yields
@@ -35,6 +36,7 @@
 #include "sched/engine/rank.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/working_set.h"
+#include "sched/engine/share/tenant.h"
 #include "sched/promise.h"
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
@@ -84,6 +86,7 @@ static bool is_small_beginning(const struct sched_engine *engine, const struct p
                                uint32_t reserve)
 {
     return program->calls_ended == 0 && program->active_calls == 1 &&
+           !sched_tenant_leaves_reserve(engine->sched, program->tenant) &&
            sched_working_set(program, capacity(engine)) <= reserve;
 }
 
@@ -128,7 +131,7 @@ static struct call *oldest_call(const struct sched *sched, const struct program 
 /* A starved job stays the first of its level: no other is seen. */
 static void hold_at_head(struct sched_engine *engine, struct sched_job *job, uint64_t now_us)
 {
-    uint32_t first = engine->held[job->queue].jobs.head;
+    uint32_t first = engine->lanes[job->tenant].held[job->queue].jobs.head;
     sched_queue_hold(engine, job, true, true);
     if (first != SCHED_JOB_NONE &&
         sched_rank_is_starved(engine, &engine->sched->jobs[first], now_us)) {
@@ -262,7 +265,8 @@ void sched_active_admit(struct sched_engine *engine, const struct call *call, ui
     }
     engine->active.held_jobs += sched_job_of(sched, call)->calls_count == 1;
     admit_in_order(engine, now_us);
-    if (!program->is_active && program->calls_ended == 0 && fits(engine, program)) {
+    if (!program->is_active && program->calls_ended == 0 && fits(engine, program) &&
+        sched_rank_next(engine, now_us)->tenant == program->tenant) {
         activate(engine, call->program, now_us);
     }
     if (!program->is_active) {

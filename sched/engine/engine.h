@@ -34,8 +34,8 @@ struct sched_list {                 /* through call.links */
 struct sched_job {
     _Alignas(ARENA_ALIGN_BYTES) uint32_t calls_count;
     uint32_t queue;
-    bool held;                      /* it stands in engine.held: its program is not active */
-    uint32_t program;
+    bool held;                      /* it stands in lane.held: its program is not active */
+    uint32_t program, tenant;
     uint32_t next, prev;            /* jobs of its queue, or SCHED_JOB_NONE; free ones: next */
     uint32_t promotions;            /* times that anti-starvation moved it to the first queue */
     uint32_t promoted_from;         /* the queue that a promoted job came from; 0: it is not */
@@ -62,6 +62,55 @@ struct sched_queue {
     uint32_t count;                 /* of jobs */
     uint32_t calls_count;           /* of all their calls */
     uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */
+};
+
+/* A place between two calls, on the way through the queues of a lane from the top (queue.h). */
+struct sched_cursor {
+    const struct sched_lane *lane;
+    uint32_t queue;
+    uint32_t passed[CALL_LISTS];    /* of each list of this queue, the last call before the place;
+                                       CALL_NONE: there is none */
+};
+
+/* What a tenant takes of a step: of its rows, the prefill budget, the KV. */
+struct sched_use {
+    uint64_t rows;                  /* or their service */
+    uint64_t prompt_tokens, blocks;
+};
+
+/* Which resident calls have to go: those that cannot run, or besides those that come later. */
+enum sched_victims { SCHED_VICTIMS_IDLE, SCHED_VICTIMS_LATER, SCHED_VICTIMS };
+/* Where the search for victims goes on, from the end of a lane. */
+struct sched_search {
+    uint32_t queue;
+    struct call *next;
+    bool is_over;
+};
+
+/* What a plan has dealt to a tenant, and where its walk is (engine/deal.c). */
+struct sched_hand {
+    uint64_t sequence;              /* of the plan */
+    uint64_t key;                   /* virtual time, with what was dealt: the least one is next */
+    struct sched_use use;
+    struct sched_cursor cursor;     /* before the call at which the walk ended */
+    struct sched_cursor after;      /* the same, of the search for standbys */
+    bool is_out;                    /* there was no such call */
+    bool is_done;                   /* of the search that goes on: it has no other call for it */
+    bool is_limited;                /* the walk has stopped visiting all of its calls */
+    bool wants;                     /* a call that can run has got no row */
+    bool wanted;                    /* nor had one in the last step */
+    uint32_t last_queue;            /* of its last row in the batch */
+    struct sched_search searches[SCHED_VICTIMS];
+};
+
+/* The queues of one tenant on one engine. */
+struct sched_lane {
+    struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
+    struct sched_queue held[SCHED_QUEUES_MAX];      /* jobs of programs that are not active, at the
+                                                       same levels: no plan looks here */
+    uint32_t tenant;
+    uint32_t jobs_count;            /* in all of them; 0: the lane is not open */
+    struct sched_hand hand;
 };
 
 /* A beginning that several programs have in common: it counts once for all that are active. */
@@ -96,15 +145,19 @@ struct sched_engine {
     uint32_t index;                 /* of this engine */
     struct kvmem *kv;
     struct step step;
-    struct sched_queue queues[SCHED_QUEUES_MAX];    /* waiting and resident calls alike */
-    struct sched_queue held[SCHED_QUEUES_MAX];      /* jobs of programs that are not active, at the
-                                                       same levels: no plan looks here */
+    struct sched_lane *lanes;       /* [tenants] */
+    uint32_t *dealt;                /* [tenants]: lanes of the last plan, */
+    uint32_t dealt_count;
+    uint32_t taker;                 /* the last call that took blocks of another tenant; */
+    uint32_t taker_tokens;          /* and how far it had been */
+    uint64_t step_cost;             /* of the last step, as tenants pay for it (tenant.c) */
     struct sched_active active;
     uint32_t resident_calls;        /* calls that own blocks */
     uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs; oldest turn first */
     uint32_t turns_count;
     uint64_t turns_ahead_us;        /* service that turns have had beyond their rows */
     uint32_t turn_queue;            /* that the last turn was given to; 0: none yet */
+    uint32_t turn_tenant;           /* to whom */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;
@@ -113,7 +166,8 @@ struct sched_engine {
     uint32_t planned_active;        /* the rows from here on are standbys */
     struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
-    uint32_t last_queue;            /* of the last row of the last plan's batch */
+    uint64_t last_key;              /* of its tenant, when the last row of the last plan's batch was
+                                       dealt */
     uint32_t move_waits;            /* calls that the last plan passed over, because what they need
                                        moves with its step; at most batch_calls */
     bool has_room;                  /* the last plan had a row left for one more call, */

@@ -54,7 +54,8 @@ static uint32_t begin(struct sched *sched, const struct call *call, uint32_t que
     ASSERT(index != SCHED_JOB_NONE);            /* there are as many as calls */
     struct sched_job *job = &sched->jobs[index];
     sched->job_free = job->next;
-    *job = (struct sched_job){.program = call->program, .ends = {empty, empty, empty},
+    *job = (struct sched_job){.program = call->program, .tenant = program->tenant,
+                              .ends = {empty, empty, empty},
                               .held = !program->is_active, .queue = queue,
                               .waiting_since_us = now_us,
                               .key = sched_policy_key(sched, call),
@@ -101,7 +102,8 @@ static bool goes_first(const struct sched_engine *engine, const struct sched_job
                        uint32_t queue)
 {
     const struct sched_job *jobs = engine->sched->jobs;
-    uint32_t first = (job->held ? engine->held : engine->queues)[queue].jobs.head;
+    const struct sched_lane *lane = &engine->lanes[job->tenant];
+    uint32_t first = (job->held ? lane->held : lane->queues)[queue].jobs.head;
     return first != SCHED_JOB_NONE && sched_policy_goes_first(engine->sched, job, &jobs[first]);
 }
 
@@ -122,6 +124,7 @@ static void join(struct sched_engine *engine, struct call *call, uint32_t queue,
         if (to_head) {
             sched_queue_move(engine, job, queue, true);
         }
+        engine->lanes[job->tenant].jobs_count++;
         job->last_old = call->slot;
         sched_need_queued(engine, job, to_head);
     }
@@ -143,6 +146,7 @@ void sched_job_close(struct sched_engine *engine, struct call *call)
     }
     sched_queue_remove(engine, call);
     if (job->calls_count == 0) {
+        engine->lanes[job->tenant].jobs_count--;
         end_turn(engine, job);
         *common = *common == call->job ? SCHED_JOB_NONE : *common;
         job->next = sched->job_free;

@@ -20,8 +20,8 @@ static inline struct sched_job *sched_job_of(const struct sched *sched, const st
 static inline struct sched_queue *sched_queue_of(const struct sched_engine *engine,
                                                  const struct sched_job *job)
 {
-    struct sched_engine *own = &engine->sched->engines[engine->index];
-    return job->held ? &own->held[job->queue] : &own->queues[job->queue];
+    struct sched_lane *lane = &engine->lanes[job->tenant];
+    return job->held ? &lane->held[job->queue] : &lane->queues[job->queue];
 }
 
 /* The call of the job that came first. */

@@ -41,45 +41,36 @@
 
 #include "sched/ending.h"
 #include "sched/engine/active.h"
+#include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
 
-/* The next resident call that has to go, lowest priority first; or NULL. */
-static struct call *next_victim(struct sched_walk *walk)
+static struct sched_lane *lane_of(const struct sched_engine *engine, const struct call *call)
 {
-    const struct sched_engine *engine = walk->engine;
-    const struct sched *sched = engine->sched;
-    for (;;) {
-        while (walk->victim == NULL) {
-            if (walk->victim_queue == 0) {
-                return NULL;
-            }
-            const struct sched_queue *queue = &engine->queues[--walk->victim_queue];
-            walk->victim = sched_call_or_null(sched, queue->lists[CALL_LIST_RESIDENT].tail);
-        }
-        struct call *call = walk->victim;
-        walk->victim = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
-        if (!sched_walk_has_passed(engine, call) || !sched_call_can_run(call)) {
-            return call;
-        }
-    }
+    return &engine->lanes[sched_job_of(engine->sched, call)->tenant];
 }
 
 /* True when the row fits; preempts others if it must. What a victim leaves may take the place of
  * what was found: then the question is asked again. */
-static bool make_room(struct sched_walk *walk, const struct call *call,
+static bool make_room(const struct sched_walk *walk, const struct call *call,
                       struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
+    const struct sched_lane *own = lane_of(engine, call);
     while (row->chunk > 0 && !kvmem_fits(engine->kv, answer, row->positions)) {
-        struct call *victim = next_victim(walk);
+        struct call *victim = sched_deal_victim(walk, own);
         if (victim == NULL) {
             return false;
         }
-        sched_cursor_forget(engine->sched, &walk->cursor, victim);
+        struct sched_lane *its = lane_of(engine, victim);
+        if (its != own) {
+            engine->taker = call->slot;
+            engine->taker_tokens = call->computed_tokens;
+        }
+        sched_cursor_forget(engine->sched, &its->hand.cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
             *answer = sched_residency_ask(engine, call, false);
@@ -107,8 +98,9 @@ static void admit(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
     struct sched *sched = engine->sched;
+    const struct sched_cursor *cursor = &lane_of(engine, call)->hand.cursor;
     bool has_waited = sched_job_of(sched, call)->queue == SCHED_STAGE_WAITING;
-    const struct call *passed = sched_call_or_null(sched, walk->cursor.passed[CALL_LIST_ALL]);
+    const struct call *passed = sched_call_or_null(sched, cursor->passed[CALL_LIST_ALL]);
     sched_job_restage(engine, call, SCHED_STAGE_RESIDENT, walk->now_us);
     if (has_waited) {
         sched_key_admit(sched, call);
@@ -118,7 +110,16 @@ static void admit(struct sched_walk *walk, struct call *call)
     }
 }
 
-/* Asks what is there, and commits it with room for a row. False: the walk ends here. */
+/* The last row of the batch, so far, is the call's. */
+static void deal_row(struct sched_engine *engine, const struct call *call, uint32_t chunk)
+{
+    struct sched_lane *lane = lane_of(engine, call);
+    engine->last_key = lane->hand.key;
+    lane->hand.last_queue = sched_job_of(engine->sched, call)->queue;
+    sched_deal_row(engine, lane, call, chunk);
+}
+
+/* Asks what is there, and commits it with room for a row. False: the tenant's walk ends here. */
 static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
 {
     struct sched_engine *engine = walk->engine;
@@ -127,6 +128,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     bool waits = answer.is_under_way && row.chunk > 0;
     bool goes_on = waits ? wait_for_move(engine) : make_room(walk, call, &answer, &row);
     if (waits || !goes_on || row.chunk == 0) {
+        lane_of(engine, call)->hand.wants = true;
         sched_residency_touch(engine, call, &answer, walk->now_us);
         return goes_on;
     }
@@ -136,6 +138,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     if (sched_policy_has_stages(engine->sched->settings.policy)) {
         admit(walk, call);
     }
+    deal_row(engine, call, row.chunk);
     return true;
 }
 
@@ -153,7 +156,8 @@ static void expect_next(const struct sched_engine *engine, const struct call *ca
     }
 }
 
-/* Gives the call a row, or passes over it. False: the walk ends, for it does not fit (line 37). */
+/* Gives the call a row, or passes over it. False: the tenant's walk ends, for it does not fit (line
+ * 37). */
 static bool visit(struct sched_walk *walk, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
@@ -186,23 +190,38 @@ static enum call_list list_of(const struct sched_walk *walk)
     return walk->vain_looks_left > 0 ? CALL_LIST_STARTED : CALL_LIST_RESIDENT;
 }
 
+/* The next call of the lane's walk, which may be its last. */
+static void visit_next(struct sched_walk *walk, struct sched_lane *lane)
+{
+    struct sched_engine *engine = walk->engine;
+    struct sched_hand *hand = &lane->hand;
+    enum call_list list = list_of(walk);
+    if (list != CALL_LIST_ALL && !hand->is_limited) {
+        sched_deal_limit(engine, lane);
+    }
+    struct call *call = sched_cursor_next(engine, &hand->cursor, list);
+    if (call == NULL) {
+        hand->is_out = hand->is_done = true;
+    } else if (visit(walk, call)) {
+        if (sched_job_of(engine->sched, call)->queue == hand->cursor.queue) {
+            sched_cursor_pass(engine, &hand->cursor, call);
+        }
+    } else {
+        sched_cursor_stop(&hand->cursor, call);
+        hand->is_done = true;
+    }
+}
+
 static void walk_queues(struct sched_walk *walk)
 {
     struct sched_engine *engine = walk->engine;
-    while (engine->planned_count < engine->sched->settings.batch_calls) {
-        struct call *call = sched_cursor_next(engine, &walk->cursor, list_of(walk));
-        if (call == NULL) {
-            walk->at_end = true;
-            return;
-        }
-        if (!visit(walk, call)) {
-            sched_cursor_stop(&walk->cursor, call);
-            return;
-        }
-        if (sched_job_of(engine->sched, call)->queue == walk->cursor.queue) {
-            sched_cursor_pass(engine, &walk->cursor, call);
-        }
+    struct sched_lane *lane = sched_deal_next(walk);
+    while (lane != NULL && engine->planned_count < engine->sched->settings.batch_calls) {
+        visit_next(walk, lane);
+        lane = sched_deal_next(walk);
     }
+    walk->at_end = sched_deal_is_over(engine);
+    sched_deal_end(engine);
 }
 
 static enum step_stop stop_of(const struct sched_walk *walk)
@@ -213,28 +232,17 @@ static enum step_stop stop_of(const struct sched_walk *walk)
     return walk->at_end && walk->budget_tokens == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
 }
 
-/* The queue of the last row of the batch. */
-static uint32_t last_queue_of(const struct sched_engine *engine)
-{
-    if (engine->planned_count == 0) {
-        return 0;
-    }
-    uint32_t last = engine->planned[engine->planned_count - 1].call;
-    return sched_job_of(engine->sched, sched_call(engine->sched, last))->queue;
-}
-
 void sched_plan_arrival(struct sched_engine *engine, const struct call *call)
 {
     const struct sched_job *job = sched_job_of(engine->sched, call);
-    bool displaces = job->queue < engine->last_queue;
-    if (!job->held && engine->step_in_flight && (engine->has_room || displaces) &&
-        engine->sched->settings.cut_steps) {
+    if (!job->held && engine->step_in_flight && engine->sched->settings.cut_steps &&
+        (engine->has_room || sched_deal_displaces(engine, job))) {
         step_stop_early(&engine->step, STEP_STOP_ROUND);
     }
 }
 
 /* The batch, and what comes after it. */
-static struct sched_walk plan_rows(struct sched_engine *engine, uint64_t now_us)
+static struct sched_walk plan_rows(struct sched_engine *engine, bool takes_all, uint64_t now_us)
 {
     const struct sched_settings *settings = &engine->sched->settings;
     engine->sequence++;
@@ -245,12 +253,11 @@ static struct sched_walk plan_rows(struct sched_engine *engine, uint64_t now_us)
         .now_us = now_us,
         .budget_tokens = settings->prefill_tokens,
         .vain_looks_left = settings->batch_calls,
-        .cursor = sched_cursor_start(),
-        .victim_queue = settings->queues,
+        .takes_all = takes_all,
     };
+    sched_deal_begin(engine);
     walk_queues(&walk);
     engine->planned_active = engine->planned_count;
-    engine->last_queue = last_queue_of(engine);
     engine->has_room = walk.at_end;
     engine->is_underused = walk.at_end && walk.budget_tokens > 0;
     if (engine->planned_count > 0) {
@@ -270,9 +277,12 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
     sched_levels_learn(engine->sched);
     sched_starvation_pass(engine, now_us);
     sched_active_pass(engine, now_us);
-    struct sched_walk walk = plan_rows(engine, now_us);
+    struct sched_walk walk = plan_rows(engine, false, now_us);
+    if (engine->planned_count == 0 && engine->dealt_count > 1) {
+        walk = plan_rows(engine, true, now_us);
+    }
     if (engine->planned_count == 0 && sched_active_force(engine, now_us)) {
-        walk = plan_rows(engine, now_us);
+        walk = plan_rows(engine, true, now_us);
     }
     *step_header(&engine->step) = (struct step_header){
         .rows_count = engine->planned_count,

@@ -11,10 +11,8 @@ struct sched_walk {
     uint32_t tokens_count;          /* of all rows */
     uint32_t budget_tokens;         /* prefill tokens that are left */
     uint32_t vain_looks_left;       /* at calls for which there may be no budget */
-    struct sched_cursor cursor;     /* before the call at which the walk ended */
-    bool at_end;                    /* there was no such call */
-    uint32_t victim_queue;          /* where the search for victims goes on, among residents */
-    struct call *victim;
+    bool at_end;                    /* the walk has come past all calls */
+    bool takes_all;                 /* calls of every tenant are victims (deal.c) */
 };
 
 /* A call has come: a step that runs ends soon if the call can then have a row, a free one or that

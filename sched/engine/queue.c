@@ -282,15 +282,16 @@ void sched_queue_leave_residents(struct sched_engine *engine, struct call *call)
 
 /* ---- the cursor ------------------------------------------------------------------------------ */
 
-static struct sched_cursor before_queue(uint32_t queue)
+static struct sched_cursor before_queue(const struct sched_lane *lane, uint32_t queue)
 {
-    return (struct sched_cursor){.queue = queue, .passed = {CALL_NONE, CALL_NONE, CALL_NONE}};
+    return (struct sched_cursor){.lane = lane, .queue = queue,
+                                 .passed = {CALL_NONE, CALL_NONE, CALL_NONE}};
 }
 
-struct sched_cursor sched_cursor_start(void)
+struct sched_cursor sched_cursor_start(const struct sched_lane *lane)
 {
     STATIC_ASSERT(CALL_LISTS == 3, "before_queue() names each");
-    return before_queue(0);
+    return before_queue(lane, 0);
 }
 
 struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_cursor *cursor,
@@ -299,10 +300,10 @@ struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_c
     const struct sched *sched = engine->sched;
     uint32_t passed = cursor->passed[list];
     uint32_t next = passed != CALL_NONE ? sched_call(sched, passed)->links[list].next
-                                        : engine->queues[cursor->queue].lists[list].head;
+                                        : cursor->lane->queues[cursor->queue].lists[list].head;
     while (next == CALL_NONE && cursor->queue + 1 < sched->settings.queues) {
-        *cursor = before_queue(cursor->queue + 1);
-        next = engine->queues[cursor->queue].lists[list].head;
+        *cursor = before_queue(cursor->lane, cursor->queue + 1);
+        next = cursor->lane->queues[cursor->queue].lists[list].head;
     }
     return sched_call_or_null(sched, next);
 }

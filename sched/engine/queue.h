@@ -22,14 +22,8 @@ void sched_queue_remove(struct sched_engine *engine, struct call *call);
 /* The call has lost its blocks. Free when it was not in the list of residents. */
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
 
-/* A place between two calls, on the way through the queues from the top. */
-struct sched_cursor {
-    uint32_t queue;
-    uint32_t passed[CALL_LISTS];    /* of each list of this queue, the last call before the place;
-                                       CALL_NONE: there is none */
-};
-/* Before the first call. */
-struct sched_cursor sched_cursor_start(void);
+/* Before the first call of the lane. */
+struct sched_cursor sched_cursor_start(const struct sched_lane *lane);
 /* The next call of this list after the place, or NULL. The place may go on to the queue of that
  * call, but stays before it. O(queues). */
 struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_cursor *cursor,

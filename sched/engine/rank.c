@@ -22,6 +22,7 @@
 #include "sched/engine/queue.h"
 #include "sched/levels.h"
 #include "sched/promise.h"
+#include "sched/engine/share/tenant.h"
 
 #define BUSY_PATIENCE 8
 #define STARVED_PARTS 16            /* of sched.wait_max: between two of the first level */
@@ -30,6 +31,17 @@
 static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
 {
     return index != SCHED_JOB_NONE ? &sched->jobs[index] : NULL;
+}
+
+/* True when its tenant has had less than that of the other job; or as much, because it was lifted
+ * to that (tenant.c). */
+static bool has_had_less(const struct sched *sched, const struct sched_job *job,
+                         const struct sched_job *other)
+{
+    const struct sched_tenant *own = &sched->tenants.of[job->tenant];
+    const struct sched_tenant *its = &sched->tenants.of[other->tenant];
+    return own->virtual_time != its->virtual_time ? own->virtual_time < its->virtual_time
+                                                  : !own->wants && its->wants;
 }
 
 /* A job of a lower level starves as others do (starvation.c): it has a turn. In the first one there
@@ -56,14 +68,15 @@ static uint64_t promise_of(const struct sched_engine *engine, const struct sched
                ? UINT64_MAX : sched_promise_of(&sched->promises, service_us);
 }
 
-struct sched_job *sched_rank_next(const struct sched_engine *engine, uint64_t now_us)
+/* The next held job of this tenant. */
+static struct sched_job *next_of(const struct sched_engine *engine, const struct sched_lane *lane,
+                                 uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
-    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
     struct sched_job *first = NULL;
     uint64_t best = 0;
-    for (uint32_t i = 0; i < queues; i++) {
-        struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        struct sched_job *job = job_or_null(sched, lane->held[i].jobs.head);
         uint64_t promise = job != NULL ? promise_of(engine, job, now_us) : 0;
         if (job != NULL && (first == NULL || promise > best)) {
             first = job;
@@ -73,13 +86,24 @@ struct sched_job *sched_rank_next(const struct sched_engine *engine, uint64_t no
     return first;
 }
 
-/* Of the held ones, all calls of which are looked at, or the engine could be idle for ever. O(held
- * calls that cannot run). */
-const struct sched_job *sched_rank_next_that_can_run(const struct sched_engine *engine)
+struct sched_job *sched_rank_next(const struct sched_engine *engine, uint64_t now_us)
 {
-    const struct sched *sched = engine->sched;
+    uint32_t tenants = engine->active.held_jobs > 0 ? engine->sched->tenants.count : 0;
+    struct sched_job *first = NULL;
+    for (uint32_t i = 0; i < tenants; i++) {
+        const struct sched_lane *lane = &engine->lanes[i];
+        struct sched_job *job = lane->jobs_count > 0 ? next_of(engine, lane, now_us) : NULL;
+        first = job != NULL && (first == NULL || has_had_less(engine->sched, job, first)) ? job
+                                                                                      : first;
+    }
+    return first;
+}
+
+/* Of the held ones of this tenant. */
+static const struct sched_job *runnable_of(const struct sched *sched, const struct sched_lane *lane)
+{
     for (uint32_t i = 0; i < sched->settings.queues; i++) {
-        const struct sched_job *job = job_or_null(sched, engine->held[i].jobs.head);
+        const struct sched_job *job = job_or_null(sched, lane->held[i].jobs.head);
         for (; job != NULL; job = job_or_null(sched, job->next)) {
             if (sched_job_has_any_to_run(sched, job)) {
                 return job;
@@ -89,14 +113,25 @@ const struct sched_job *sched_rank_next_that_can_run(const struct sched_engine *
     return NULL;
 }
 
-void sched_rank_pass_over(struct sched_engine *engine)
+/* All calls are looked at, or the engine could be idle for ever. O(held calls that cannot run). */
+const struct sched_job *sched_rank_next_that_can_run(const struct sched_engine *engine)
 {
     const struct sched *sched = engine->sched;
-    uint32_t queues = engine->active.held_jobs > 0 ? sched->settings.queues : 0;
-    for (uint32_t i = 0; i < queues && sched->nodes == NULL; i++) {
-        uint32_t left = engine->held[i].count;
+    const struct sched_job *first = NULL;
+    for (uint32_t i = 0; i < sched->tenants.count; i++) {
+        const struct sched_job *job = runnable_of(sched, &engine->lanes[i]);
+        first = job != NULL && (first == NULL || has_had_less(sched, job, first)) ? job : first;
+    }
+    return first;
+}
+
+static void pass_over(struct sched_engine *engine, const struct sched_lane *lane)
+{
+    const struct sched *sched = engine->sched;
+    for (uint32_t i = 0; i < sched->settings.queues; i++) {
+        uint32_t left = lane->held[i].count;
         for (left = left < STALLED_LOOKS ? left : STALLED_LOOKS; left > 0; left--) {
-            struct sched_job *job = &sched->jobs[engine->held[i].jobs.head];
+            struct sched_job *job = &sched->jobs[lane->held[i].jobs.head];
             if (sched_job_can_run(sched, job)) {
                 break;
             }
@@ -105,15 +140,35 @@ void sched_rank_pass_over(struct sched_engine *engine)
     }
 }
 
-/* The active job that comes last, in this queue or a lower one. */
-static struct sched_job *last_active(const struct sched_engine *engine, uint32_t queue)
+void sched_rank_pass_over(struct sched_engine *engine)
+{
+    bool has_any = engine->active.held_jobs > 0 && engine->sched->nodes == NULL;
+    for (uint32_t i = 0; has_any && i < engine->sched->tenants.count; i++) {
+        pass_over(engine, &engine->lanes[i]);
+    }
+}
+
+/* The active job of this tenant that comes last, in this queue or a lower one. */
+static struct sched_job *last_of(const struct sched_engine *engine, const struct sched_lane *lane,
+                                 uint32_t queue)
 {
     for (uint32_t i = engine->sched->settings.queues; i > queue; i--) {
-        if (engine->queues[i - 1].count > 0) {
-            return job_or_null(engine->sched, engine->queues[i - 1].jobs.tail);
+        if (lane->queues[i - 1].count > 0) {
+            return job_or_null(engine->sched, lane->queues[i - 1].jobs.tail);
         }
     }
     return NULL;
+}
+
+/* The last active job of the tenant that has had most, of those with any. */
+static struct sched_job *last_active(const struct sched_engine *engine)
+{
+    struct sched_job *last = NULL;
+    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
+        struct sched_job *job = last_of(engine, &engine->lanes[i], 0);
+        last = job != NULL && (last == NULL || has_had_less(engine->sched, last, job)) ? job : last;
+    }
+    return last;
 }
 
 /* True when it is worth an exchange that the job's program takes the place of the other one. */
@@ -125,6 +180,17 @@ static bool outranks(const struct sched_engine *engine, const struct sched_job *
     return sched_rank_is_starved(engine, job, now_us) ||
            (sched_levels_find(sched, service_us) > job->queue &&
             promise_of(engine, job, now_us) / 2 > sched_promise_of(&sched->promises, service_us));
+}
+
+/* True when its tenant has had less than that of the other job, by more than an exchange of all KV
+ * costs: less, and the two would displace each other in turns. */
+static bool is_behind(const struct sched_engine *engine, const struct sched_job *job,
+                      const struct sched_job *other)
+{
+    const struct sched_tenant *of = engine->sched->tenants.of;
+    uint64_t even_us = sched_exchange_break_even_us(engine, 0);
+    return of[job->tenant].virtual_time + sched_tenant_cost(even_us) <
+           of[other->tenant].virtual_time;
 }
 
 /* True when the program that has been idle longest has been so for long enough. */
@@ -143,6 +209,11 @@ static bool may(const struct sched_engine *engine, bool is_starved, bool has_beg
     return sched_exchange_may(engine) || (is_starved && has_begun);
 }
 
+static bool is_of(const struct sched *sched, uint32_t program, uint32_t tenant)
+{
+    return program != SCHED_PROGRAM_NONE && sched->programs[program].tenant == tenant;
+}
+
 uint32_t sched_rank_yielding(const struct sched_engine *engine, const struct sched_job *job,
                              bool has_begun, uint64_t now_us, enum sched_why *why)
 {
@@ -154,7 +225,12 @@ uint32_t sched_rank_yielding(const struct sched_engine *engine, const struct sch
     }
     *why = SCHED_WHY_ORDER;
     bool is_starved = sched_rank_is_starved(engine, job, now_us);
-    const struct sched_job *last = last_active(engine, is_starved ? 0 : job->queue + 1);
+    const struct sched_job *last = last_active(engine);
+    if (last != NULL && is_behind(engine, job, last)) {
+        return may(engine, is_starved, has_begun) ? last->program : SCHED_PROGRAM_NONE;
+    }
+    last = last_of(engine, &engine->lanes[job->tenant], is_starved ? 0 : job->queue + 1);
+    idle = is_of(engine->sched, idle, job->tenant) ? idle : SCHED_PROGRAM_NONE;
     uint32_t index = last != NULL ? last->program : idle;
     bool yields = index != SCHED_PROGRAM_NONE && may(engine, is_starved, has_begun) &&
                   outranks(engine, job, index, now_us);
@@ -164,6 +240,6 @@ uint32_t sched_rank_yielding(const struct sched_engine *engine, const struct sch
 uint32_t sched_rank_dispensable(const struct sched_engine *engine)
 {
     uint32_t idle = heap_first(&engine->active.idle);
-    const struct sched_job *last = last_active(engine, 0);
+    const struct sched_job *last = last_active(engine);
     return idle != HEAP_NONE ? idle : last != NULL ? last->program : SCHED_PROGRAM_NONE;
 }

@@ -33,6 +33,7 @@
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
+#include "sched/engine/share/tenant.h"
 
 /* Of the core's copy. */
 static uint32_t *out_tokens(const struct sched_engine *engine, uint32_t index)
@@ -147,6 +148,16 @@ static void end_or_requeue(struct sched *sched, struct call *call, enum call_fin
     }
 }
 
+/* The row counts for its tenant. */
+static void use_row(const struct sched_engine *engine, uint32_t index, uint64_t service_us)
+{
+    const struct call *call = sched_call(engine->sched, engine->planned[index].call);
+    const struct sched_use use = {.rows = service_us,
+                                  .prompt_tokens = engine->planned[index].tokens_count - 1,
+                                  .blocks = kvmem_call_blocks(engine->kv, call->slot)};
+    sched_tenant_use(engine->sched, sched_job_of(engine->sched, call)->tenant, &use);
+}
+
 static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t duration_us,
                        uint64_t now_us)
 {
@@ -155,6 +166,7 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     uint32_t generated_before = call->generated_tokens;
     bool is_progress = false;
     sched_call_charge(sched, call, duration_us, now_us);
+    use_row(engine, index, duration_us);
     enum call_finish finish = engine->outs[index].result == STEP_ROW_NOT_FINITE
                                   ? settle_not_finite(engine, call, now_us)
                                   : settle_out(engine, index, &is_progress);
@@ -363,6 +375,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     settle_rows(engine, step_rounds, duration_us, now_us);
     sched_exchange_pay_lost(engine, sched->stats->recomputed_tokens - again_before);
     sched_exchange_note(engine, sched->stats->tokens_computed - fed_before);
+    sched_tenant_settle(engine, duration_us);
     sched_starvation_settle(engine, duration_us);
     sched_key_advance(engine, duration_us, step_rounds);
     settle_jobs(engine, now_us);
@@ -391,17 +404,24 @@ static void requeue(struct sched_engine *engine, struct call *call, uint64_t now
     sched_call_end_if_asked(engine->sched, call, now_us);
 }
 
-/* Comes before any call ends, so that nothing is left that a call could keep. */
-static void drop_everything(struct sched_engine *engine, uint64_t now_us)
+static void drop_lane(struct sched_engine *engine, const struct sched_lane *lane, uint64_t now_us)
 {
     for (uint32_t i = 0; i < engine->sched->settings.queues; i++) {
         struct call *call;
-        while ((call = sched_queue_first(engine, &engine->queues[i], CALL_LIST_RESIDENT)) != NULL) {
+        while ((call = sched_queue_first(engine, &lane->queues[i], CALL_LIST_RESIDENT)) != NULL) {
             ASSERT(sched_call_is_resident(engine, call));
             call->preemptions++;
             sched_residency_drop(engine, call);
             sched_job_restage(engine, call, SCHED_STAGE_DISPLACED, now_us);
         }
+    }
+}
+
+/* Comes before any call ends, so that nothing is left that a call could keep. */
+static void drop_everything(struct sched_engine *engine, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
+        drop_lane(engine, &engine->lanes[i], now_us);
     }
     ASSERT(engine->resident_calls == 0);
     kvmem_lost(engine->kv);

@@ -16,10 +16,11 @@
  */
 #include "sched/engine/plan.h"
 
+#include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
 #include "sched/policy.h"
 
-static void consider_standby(struct sched_walk *walk, struct call *call)
+static void consider_standby(struct sched_walk *walk, struct sched_lane *lane, struct call *call)
 {
     struct sched_engine *engine = walk->engine;
     const struct sched *sched = engine->sched;
@@ -36,6 +37,7 @@ static void consider_standby(struct sched_walk *walk, struct call *call)
     }
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
     sched_row_fill(walk, call, &row);
+    sched_deal_row(engine, lane, call, row.chunk);
     call->walk_sequence = engine->sequence;
     sched->stats->standbys_planned++;
 }
@@ -45,20 +47,25 @@ void sched_standby_rows(struct sched_walk *walk)
     struct sched_engine *engine = walk->engine;
     const struct sched_settings *settings = &engine->sched->settings;
     uint32_t rows_max = engine->planned_active + settings->standby_calls;
-    struct sched_cursor cursor = walk->cursor;
     uint32_t looks = SCHED_STANDBY_LOOKS * (settings->batch_calls + settings->standby_calls);
+    struct sched_lane *lane;
     if (walk->at_end || settings->steps_per_plan == 1) {
         return;
     }
-    for (; engine->planned_count < rows_max && looks > 0; looks--) {
-        struct call *call = sched_cursor_next(engine, &cursor, CALL_LIST_RESIDENT);
+    sched_deal_again(engine);
+    while (engine->planned_count < rows_max && looks > 0 &&
+           (lane = sched_deal_next(walk)) != NULL) {
+        struct sched_cursor *cursor = &lane->hand.after;
+        struct call *call = sched_cursor_next(engine, cursor, CALL_LIST_RESIDENT);
         if (call == NULL) {
-            return;
+            lane->hand.is_done = true;
+            continue;
         }
         if (!sched_walk_has_passed(engine, call)) {
-            consider_standby(walk, call);
+            consider_standby(walk, lane, call);
         }
-        sched_cursor_pass(engine, &cursor, call);
+        sched_cursor_pass(engine, cursor, call);
+        looks--;
     }
 }
 
@@ -79,17 +86,22 @@ void sched_standby_prefetch(struct sched_walk *walk)
 {
     struct sched_engine *engine = walk->engine;
     const struct sched_settings *settings = &engine->sched->settings;
-    bool is_wanted = settings->prefetch && !sched_policy_has_stages(settings->policy);
+    bool is_wanted =
+        settings->prefetch && !walk->at_end && !sched_policy_has_stages(settings->policy);
     uint32_t looks = is_wanted ? settings->batch_calls : 0;
-    for (; !walk->at_end && looks > 0; looks--) {
-        struct call *call = sched_cursor_next(engine, &walk->cursor, CALL_LIST_ALL);
+    struct sched_lane *lane;
+    sched_deal_again(engine);
+    while (looks > 0 && (lane = sched_deal_next(walk)) != NULL) {
+        struct call *call = sched_cursor_next(engine, &lane->hand.cursor, CALL_LIST_ALL);
         if (call == NULL) {
-            return;
+            lane->hand.is_done = true;
+            continue;
         }
         if (!sched_walk_has_passed(engine, call) && sched_call_can_run(call) &&
             !sched_call_is_resident(engine, call)) {
             consider_prefetch(walk, call);
         }
-        sched_cursor_pass(engine, &walk->cursor, call);
+        sched_cursor_pass(engine, &lane->hand.cursor, call);
+        looks--;
     }
 }

@@ -79,6 +79,22 @@ static bool look_through(struct sched_engine *engine, struct sched_queue *queue,
     return false;
 }
 
+/* True when a job of this queue, of any tenant, gets a turn. The tenants take turns, too. */
+static bool look_at_tenants(struct sched_engine *engine, uint32_t queue, uint64_t now_us)
+{
+    uint32_t count = engine->sched->tenants.count, last = engine->turn_tenant;
+    for (uint32_t i = 1; i <= count; i++) {
+        uint32_t tenant = (last + i) % count;
+        struct sched_lane *lane = &engine->lanes[tenant];
+        if (look_through(engine, &lane->queues[queue], now_us) ||
+            look_through(engine, &lane->held[queue], now_us)) {
+            engine->turn_tenant = tenant;
+            return true;
+        }
+    }
+    return false;
+}
+
 void sched_starvation_charge(struct sched_engine *engine, const struct sched_job *job,
                              uint64_t duration_us)
 {
@@ -114,8 +130,7 @@ void sched_starvation_pass(struct sched_engine *engine, uint64_t now_us)
     }
     for (uint32_t i = 0; i < lower && engine->turns_count < turns_max(sched); i++) {
         uint32_t queue = (last + i) % lower + 1;
-        if (look_through(engine, &engine->queues[queue], now_us) ||
-            look_through(engine, &engine->held[queue], now_us)) {
+        if (look_at_tenants(engine, queue, now_us)) {
             engine->turn_queue = queue;
         }
     }

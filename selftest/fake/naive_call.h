@@ -26,6 +26,23 @@ void naive_credit(struct naive *m, const struct naive_call *call, uint64_t servi
 void naive_drop(struct naive_call *call);
 /* Writes the open calls in their order; returns their number. */
 uint32_t naive_sort(struct naive *m, uint32_t *sorted);
+/* ---- naive_tenant.c -------------------------------------------------------------------------- */
+
+/* Tenants that are new to the table begin at the floor. */
+void naive_meet_tenants(struct naive *m);
+void naive_deal_begin(struct naive *m);
+/* The next call in the order of tenants comes to this place of the order. False: there is none. */
+bool naive_deal(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at);
+/* The call has a row that feeds so many tokens. */
+void naive_deal_row(struct naive *m, uint32_t index, uint32_t chunk);
+/* What the real plan says of who wants more, which has to be possible. */
+void naive_deal_end(struct naive *m);
+/* The row had so much service of the step. */
+void naive_use(struct naive *m, uint32_t row, uint64_t service);
+void naive_charge(struct naive *m, uint64_t duration);
+
+/* ---- */
+
 /* The call begins to run, with what it found cached. */
 void naive_begin_row(struct naive_call *call);
 

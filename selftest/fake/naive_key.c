@@ -160,15 +160,26 @@ static bool job_can_run(const struct naive *m, uint32_t program, uint32_t stage)
     return false;
 }
 
-/* The smallest counter of a program that can run. There are no more programs than the real one
- * looks at. */
-static void lift(struct naive *m, uint32_t program)
+static bool is_of(const struct naive *m, uint32_t program, uint32_t tenant)
+{
+    bool is_its = false;
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        const struct naive_call *call = &m->calls[i];
+        is_its = is_its || (call->open && call->program == program && call->tenant == tenant);
+    }
+    return is_its;
+}
+
+/* The smallest counter of a program of the tenant that can run. There are no more programs than
+ * the real one looks at. */
+static void lift(struct naive *m, uint32_t program, uint32_t tenant)
 {
     struct naive_account *account = &m->accounts[program];
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX; i++) {
         for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
-            if (i != program && m->accounts[i].key < least && job_can_run(m, i, stage)) {
+            if (i != program && m->accounts[i].key < least && is_of(m, i, tenant) &&
+                job_can_run(m, i, stage)) {
                 least = m->accounts[i].key;
             }
         }
@@ -185,7 +196,7 @@ void naive_key_arrive(struct naive *m, const struct naive_call *call)
         return;
     }
     if (m->set.policy == SCHED_VTC && open_calls(m, call->program, false) == 1) {
-        lift(m, call->program);
+        lift(m, call->program, call->tenant);
     }
     if (account->cost == 0) {
         uint64_t least = counts_tokens(m) ? call->prompt + 2 : call->prompt + 1;

@@ -7,6 +7,12 @@
 #include "selftest/fake/naive_call.h"
 #include "selftest/fake/sched_view.h"
 
+/* Where the walk is, and what it has left. */
+struct naive_visit {
+    uint32_t at, budget, vain, waits;
+    bool has_stopped;               /* a call did not fit */
+};
+
 #define STANDBY_LOOKS 2         /* at resident calls, for each row of a step */
 
 static bool naive_skips(const struct naive_call *call)
@@ -53,6 +59,8 @@ static void naive_take_victims(struct naive *m, const uint32_t *sorted, uint32_t
     }
     bool must_go = false;
     for (uint32_t i = 0; i < count; i++) {
+        must_go = must_go && i > 0 &&
+                  m->calls[sorted[i]].tenant == m->calls[sorted[i - 1]].tenant;
         struct naive_call *call = &m->calls[sorted[i]];
         bool was_preempted = call->lost = naive_was_preempted(m, sorted[i]);
         if (call->displaced) {
@@ -135,14 +143,17 @@ static void naive_sort_again(struct naive *m, uint32_t *sorted, uint32_t count, 
     }
 }
 
-/* A call that could run has no row, and the batch is not full. Then neither a call after it nor a
- * call that cannot run has blocks, or as many calls wait for moves as may. */
+/* A call that could run has no row, and the batch is not full. Then neither a call of its tenant
+ * after it nor a call that cannot run has blocks, or as many calls wait for moves as may. With
+ * several tenants, a call may be left out before the first row. */
 static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
 {
-    ASSERT(m->rows_count > 0);
-    for (uint32_t i = 0; i < count && m->move_waits < m->set.batch_calls; i++) {
+    ASSERT(m->rows_count > 0 || m->tenants_dealt > 1);
+    bool is_sure = m->move_waits < m->set.batch_calls && m->tenants_dealt == 1;
+    for (uint32_t i = 0; i < count && is_sure; i++) {
         const struct naive_call *call = &m->calls[sorted[i]];
-        ASSERT(!((i > at || naive_skips(call)) && call->resident));
+        bool is_later = i > at && call->tenant == m->calls[sorted[at]].tenant;
+        ASSERT(!((is_later || naive_skips(call)) && call->resident));
     }
 }
 
@@ -161,7 +172,7 @@ static void naive_admit(struct naive *m, uint32_t *sorted, uint32_t count, uint3
     }
     if (naive_job_of(m, call)->queue == SCHED_STAGE_WAITING) {
         naive_key_admit(m, call);
-        if (m->passed != call->program) {
+        if (m->tenants[call->tenant].passed != call->program) {
             naive_key_show(m, call->program);
         }
     }
@@ -173,7 +184,8 @@ static void naive_admit(struct naive *m, uint32_t *sorted, uint32_t count, uint3
 static void naive_pass(struct naive *m, const struct naive_call *call)
 {
     bool is_waiting = naive_job_of(m, call)->queue == SCHED_STAGE_WAITING;
-    m->passed = is_waiting ? call->program : m->passed;
+    m->tenants[call->tenant].passed =
+        is_waiting ? call->program : m->tenants[call->tenant].passed;
 }
 
 /* The call cannot run and was displaced in this walk, which saw it before that, or after, or not at
@@ -184,7 +196,11 @@ static bool naive_was_between(struct naive *m, uint32_t index)
     if (!call->lost || !naive_skips(call)) {
         return false;
     }
-    call->since = naive_was_seen(m, index) ? m->now : call->since;
+    /* Of several tenants, a plan that was made again may have seen it the first time only. */
+    bool was_seen = naive_was_seen(m, index) ||
+                    (m->tenants_count > 1 &&
+                     sched_view_call(m->sched, index)->waiting_since_us == m->now);
+    call->since = was_seen ? m->now : call->since;
     return true;
 }
 
@@ -198,76 +214,106 @@ static bool naive_is_on_the_way(struct naive *m, uint32_t index, uint32_t budget
     return budget > 0 || (vain > 0 ? call->started : call->resident || was_resident);
 }
 
-/* True when the walk ended at this call. Without budget, a call that has run before may need none.
- * What it found is not known; whether the walk visited a later call is. */
-static bool naive_ended_unseen(struct naive *m, const uint32_t *sorted, uint32_t count,
-                               uint32_t at, uint32_t vain)
+/* Without budget, a call that has run before may need none; what it found is not known. When the
+ * walk then did not come to the tenant's next call, it has ended at that one. */
+static void naive_end_unseen(struct naive *m, struct naive_tenant *tenant)
 {
-    for (uint32_t next = at + 1; next < count; next++) {
-        if (naive_is_on_the_way(m, sorted[next], 0, vain)) {
-            return !naive_was_seen(m, sorted[next]);
-        }
-    }
-    return false;
+    ASSERT(tenant->in_vain || m->tenants_dealt > 1);
+    ASSERT(m->rows_count > 0 || m->tenants_dealt > 1);
+    tenant->done = true;
 }
 
-/* Returns the place in the order of the first call after the walk. Where the end of the walk is not
- * known, no later call was left to visit. */
+/* True when the call has no row because what it needs is being moved: only the real scheduler knows
+ * what is. Of several tenants, it is not known which of them have calls that wait so. */
+static bool naive_may_wait(const struct naive *m, const struct naive_visit *visit,
+                           const struct naive_call *call)
+{
+    uint32_t left = m->tenants_dealt > 1 ? m->move_waits : visit->waits;
+    return left > 0 && m->rows_count > 0 && !call->resident &&
+           naive_chunk(call, visit->budget) > 0;
+}
+
+/* What the walk does with a call that it visits. */
+static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
+                        struct naive_visit *visit)
+{
+    uint32_t index = sorted[visit->at];
+    struct naive_call *call = &m->calls[index];
+    struct naive_tenant *tenant = &m->tenants[call->tenant];
+    bool is_claim = !call->resident && !naive_skips(call) && visit->budget == 0 &&
+                    call->computed > 0 && call->prompt + call->generated > 1;
+    uint32_t rows = m->rows_count;
+    visit->vain -= is_claim;
+    call->visited = true;
+    if (naive_skips(call)) {
+        naive_pass(m, call);
+        call->since = m->now;
+        naive_excuse(m, call);
+    } else if (rows < step_header(sched_view_step(m->sched))->rows_active &&
+               step_row(sched_view_step(m->sched), rows)->call == index) {
+        m->last_key = tenant->key;
+        naive_row(m, index, &visit->budget);
+        naive_admit(m, sorted, count, visit->at);
+        tenant->last_queue = naive_job_of(m, call)->queue;
+        naive_deal_row(m, index, m->chunk[rows]);
+    } else if (naive_may_wait(m, visit, call)) {
+        naive_pass(m, call);
+        visit->waits -= visit->waits > 0;
+        tenant->in_vain = is_claim || m->tenants_dealt > 1;     /* it may not have fitted */
+        return;
+    } else if (naive_chunk(call, visit->budget) > 0) {
+        naive_did_not_fit(m, sorted, count, visit->at);
+        tenant->done = visit->has_stopped = true;
+    }
+    tenant->in_vain = is_claim && m->rows_count == rows;
+}
+
+/* Returns the place in the order from which on the walk has come to no call. */
 static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
 {
-    const struct step_header *header = step_header(sched_view_step(m->sched));
-    uint32_t budget = m->set.prefill_tokens, vain = m->set.batch_calls, end = count;
-    uint32_t waits = m->move_waits = sched_view_move_waits(m->sched);
-    m->passed = NAIVE_PROGRAMS_MAX;
-    m->room = NAIVE_ROOM_LEFT;
-    ASSERT(waits <= m->set.batch_calls);
-    for (uint32_t i = 0; i < count; i++) {
-        struct naive_call *call = &m->calls[sorted[i]];
-        if (m->rows_count == m->set.batch_calls) {
-            m->room = NAIVE_ROOM_NONE;
-            return i;
+    struct naive_visit visit = {.budget = m->set.prefill_tokens, .vain = m->set.batch_calls};
+    visit.waits = m->move_waits = sched_view_move_waits(m->sched);
+    ASSERT(visit.waits <= m->set.batch_calls);
+    naive_deal_begin(m);
+    for (; m->rows_count < m->set.batch_calls && naive_deal(m, sorted, count, visit.at);
+         visit.at++) {
+        uint32_t index = sorted[visit.at];
+        struct naive_tenant *tenant = &m->tenants[m->calls[index].tenant];
+        if (!naive_is_on_the_way(m, index, visit.budget, visit.vain)) {
+            /* Of several tenants, it may have been left out before the first row. */
+            ASSERT(!naive_was_seen(m, index) || m->tenants_dealt > 1);
+            tenant->done = naive_was_seen(m, index);
+        } else if ((tenant->in_vain || m->tenants_dealt > 1) && !naive_was_seen(m, index)) {
+            naive_end_unseen(m, tenant);
+        } else {
+            ASSERT(naive_was_seen(m, index));
+            naive_visit(m, sorted, count, &visit);
         }
-        if (!naive_is_on_the_way(m, sorted[i], budget, vain)) {
-            ASSERT(!(naive_was_seen(m, sorted[i])));
-            continue;
-        }
-        bool is_claim = !call->resident && !naive_skips(call) && budget == 0 &&
-                        call->computed > 0 && call->prompt + call->generated > 1;
-        uint32_t rows = m->rows_count;
-        vain -= is_claim;
-        ASSERT(naive_was_seen(m, sorted[i]));
-        if (naive_skips(call)) {
-            naive_pass(m, call);
-            call->since = m->now;
-            naive_excuse(m, call);
-        } else if (m->rows_count < header->rows_active &&
-                   step_row(sched_view_step(m->sched), m->rows_count)->call == sorted[i]) {
-            naive_row(m, sorted[i], &budget);
-            naive_admit(m, sorted, count, i);
-        } else if (waits > 0 && !call->resident && naive_chunk(call, budget) > 0) {
-            waits--;                /* only the real scheduler knows what is being moved */
-            naive_pass(m, call);
-            ASSERT(m->rows_count > 0);
-        } else if (naive_chunk(call, budget) > 0 ||
-                   (is_claim && naive_ended_unseen(m, sorted, count, i, vain))) {
-            naive_did_not_fit(m, sorted, count, i);
-            m->room = naive_chunk(call, budget) > 0 ? NAIVE_ROOM_NONE : NAIVE_ROOM_UNKNOWN;
-            return i + 1;
-        }
-        bool in_vain = is_claim && m->rows_count == rows;
-        end = in_vain ? i + 1 : count;
-        m->room = in_vain ? NAIVE_ROOM_UNKNOWN : NAIVE_ROOM_LEFT;
     }
-    m->room = m->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
-    ASSERT(waits == 0);
-    return end;
+    /* A plan that was made again may have come to others before. */
+    for (uint32_t i = 0; i < count && m->tenants_dealt > 1; i++) {
+        naive_excuse_displaced(m, sorted[i]);
+    }
+    m->room = m->tenants_dealt > 1 ? NAIVE_ROOM_UNKNOWN : NAIVE_ROOM_LEFT;
+    for (uint32_t t = 0; t < m->tenants_count; t++) {
+        m->room = m->tenants[t].in_vain ? NAIVE_ROOM_UNKNOWN : m->room;
+    }
+    bool has_none = m->tenants_dealt == 1 && visit.has_stopped;
+    m->room = has_none || m->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
+    m->is_short = visit.budget == 0;
+    ASSERT(visit.waits == 0 || m->tenants_dealt > 1);
+    return visit.at;
 }
 
-static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
+static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at)
 {
     uint32_t rows = step_header(sched_view_step(m->sched))->rows_count;
     uint32_t looks = STANDBY_LOOKS * (m->set.batch_calls + m->set.standby_calls);
-    for (; at < count && m->set.steps_per_plan > 1 && m->rows_active > 0; at++) {
+    for (uint32_t t = 0; t < m->tenants_count; t++) {
+        m->tenants[t].done = false;
+    }
+    for (; naive_deal(m, sorted, count, at) && m->set.steps_per_plan > 1 && m->rows_active > 0;
+         at++) {
         struct naive_call *call = &m->calls[sorted[at]];
         if (!call->resident || looks == 0) {
             continue;
@@ -286,23 +332,24 @@ static void naive_standbys(struct naive *m, const uint32_t *sorted, uint32_t cou
             m->rows[m->rows_count] = sorted[at];
             m->chunk[m->rows_count] = 1;
             m->decode[m->rows_count++] = decode;
+            naive_deal_row(m, sorted[at], 1);
         } else if (m->rows_count - m->rows_active < m->set.standby_calls && can) {
-            /* There must have been no room. */
+            /* There must have been no room; of several tenants, another one's may have taken it. */
             const struct kvmem *kv = sched_view_kv(m->sched);
             uint32_t needed = kvmem_blocks_ceil(known + decode - 1, kv->settings.block_tokens);
-            ASSERT(needed > kvmem_call_blocks(kv, sorted[at]));
+            ASSERT(m->tenants_dealt > 1 || needed > kvmem_call_blocks(kv, sorted[at]));
         }
     }
     ASSERT(m->rows_count - m->rows_active <= m->set.standby_calls);
 }
 
-static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
+static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t count)
 {
     uint32_t prefetched = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
         if (!call->resident && kvmem_call_blocks(sched_view_kv(m->sched), sorted[i]) > 0) {
-            ASSERT(m->set.prefetch && i >= at && !naive_skips(call));
+            ASSERT(m->set.prefetch && !call->visited && !naive_skips(call));
             naive_found(m, call, sorted[i], sched_view_call(m->sched, sorted[i])->kv_tokens);
             prefetched++;
         }
@@ -352,16 +399,13 @@ void naive_follow_plan(struct naive *m, bool planned)
     }
     uint32_t at = naive_walk(m, sorted, count);
     m->rows_active = m->rows_count;
-    m->last_queue = 0;
-    if (m->rows_count > 0) {
-        m->last_queue = naive_job_of(m, &m->calls[m->rows[m->rows_count - 1]])->queue;
-    }
     ASSERT(header->rows_active == m->rows_active);
     ASSERT(planned == (m->rows_active > 0));
     naive_stop(m);
     naive_standbys(m, sorted, count, at);
     ASSERT(header->rows_count == m->rows_count);
-    naive_prefetched(m, sorted, count, at);
+    naive_prefetched(m, sorted, count);
+    naive_deal_end(m);
     for (uint32_t i = 0; i < m->rows_count; i++) {
         naive_key_show(m, m->calls[m->rows[i]].program);
         m->calls[m->rows[i]].standby = i >= m->rows_active;
@@ -371,8 +415,12 @@ void naive_follow_plan(struct naive *m, bool planned)
 bool naive_stops_step(struct naive *m, uint32_t index)
 {
     const struct naive_call *call = &m->calls[index];
+    const struct naive_tenant *tenant = &m->tenants[call->tenant];
+    naive_meet_tenants(m);
+    uint64_t key = tenant->dealt ? tenant->key : tenant->time;
+    bool is_higher = tenant->dealt && naive_job_of(m, call)->queue < tenant->last_queue;
     return m->busy && m->stops_early && call->open && !naive_job_of(m, call)->held &&
-           (sched_view_has_room(m->sched) || naive_job_of(m, call)->queue < m->last_queue);
+           (sched_view_has_room(m->sched) || key < m->last_key || is_higher);
 }
 
 void naive_begin_row(struct naive_call *call)

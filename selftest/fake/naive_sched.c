@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: calls and queues of the naive scheduler (naive_sched.h): arrival, order, promotion,
- * deadlines, end, and the comparison with the real scheduler.
+ * deadlines, and end.
  */
 #include "selftest/fake/naive_sched.h"
 
@@ -141,6 +141,7 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
     struct naive_call *call = &m->calls[index];
     bool joins = naive_orders_programs(m) && naive_has_open(m, asked->program);
     naive_decay(m, asked->program);
+    naive_meet_tenants(m);
     *call = *asked;
     call->open = true;
     call->since = m->now;
@@ -205,6 +206,9 @@ static bool naive_goes_first(struct naive *m, const struct naive_call *a,
     }
     if (job_a->held != job_b->held) {
         return job_b->held;
+    }
+    if (a->tenant != b->tenant) {
+        return a->tenant < b->tenant;
     }
     if (job_a->queue != job_b->queue) {
         return job_a->queue < job_b->queue;
@@ -296,13 +300,16 @@ static uint32_t naive_turns(struct naive *m, const uint32_t *sorted, uint32_t co
     return turns;
 }
 
-/* The first job of this queue that has waited too long and can run gets a turn. True if one did. */
+/* The first job of this queue of the tenant that has waited too long and can run gets a turn. True
+ * if one did. */
 static bool naive_give_turn(struct naive *m, const uint32_t *sorted, uint32_t count,
-                            uint32_t queue)
+                            const struct sched_view_place *place)
 {
+    uint32_t queue = place->queue;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_job *job = naive_job_of(m, &m->calls[sorted[i]]);
         if (!naive_is_first(m, sorted, i) || job->queue != queue ||
+            m->calls[sorted[i]].tenant != place->tenant ||
             !naive_starved(m, &m->calls[sorted[i]])) {
             continue;
         }
@@ -356,19 +363,36 @@ static void naive_place_turns(struct naive *m)
     }
 }
 
+/* The tenants have turns in turn. */
+static bool naive_give_tenants_turn(struct naive *m, const uint32_t *sorted, uint32_t count,
+                                    uint32_t queue)
+{
+    uint32_t last = m->turn_tenant;
+    for (uint32_t i = 1; i <= m->tenants_count; i++) {
+        uint32_t tenant = (last + i) % m->tenants_count;
+        struct sched_view_place place = {.tenant = tenant, .queue = queue};
+        if (naive_give_turn(m, sorted, count, &place)) {
+            m->turn_tenant = tenant;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The queues have turns in turn. */
 void naive_promote_all(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
     uint32_t lower = naive_has_stages(m) ? 0 : m->set.queues - 1, last = m->turn_queue;
     memcpy(m->levels, m->sched->levels, sizeof m->levels);
+    naive_meet_tenants(m);
     naive_end_idle_turns(m, sorted, naive_sort(m, sorted));
     naive_place_turns(m);
     uint32_t count = naive_sort(m, sorted), turns = naive_turns(m, sorted, count);
     uint32_t turns_max = m->turns_ahead > 0 ? 0 : naive_turns_max(m);
     for (uint32_t i = 0; i < lower && turns < turns_max; i++) {
         uint32_t queue = (last + i) % lower + 1;
-        if (naive_give_turn(m, sorted, count, queue)) {
+        if (naive_give_tenants_turn(m, sorted, count, queue)) {
             m->turn_queue = queue;
             turns++;
         }
@@ -391,10 +415,11 @@ static bool naive_was_displaced(const struct naive *m, uint32_t index)
 
 /* Jobs that become active go to the tail of their level. In which order others are held is for unit
  * sched/active to say. */
-static void naive_follow_queue(struct naive *m, uint32_t queue, bool held)
+static void naive_follow_queue(struct naive *m, const struct sched_view_place *place)
 {
+    bool held = place->held;
     uint32_t real[NAIVE_CALLS_MAX];
-    uint32_t calls = sched_view_queue(m->sched, queue, held, real, NAIVE_CALLS_MAX);
+    uint32_t calls = sched_view_queue(m->sched, place, real, NAIVE_CALLS_MAX);
     for (uint32_t i = 0; i < calls; i++) {
         struct naive_call *call = &m->calls[real[i]];
         const struct naive_job *job = naive_job_of(m, call);
@@ -409,9 +434,9 @@ static void naive_follow_queue(struct naive *m, uint32_t queue, bool held)
 
 void naive_follow_active(struct naive *m)
 {
-    for (uint32_t queue = 0; queue < m->set.queues; queue++) {
-        naive_follow_queue(m, queue, false);
-        naive_follow_queue(m, queue, true);
+    for (uint32_t i = 0; i < 2 * m->set.queues * sched_view_tenants(m->sched); i++) {
+        naive_follow_queue(m, &(struct sched_view_place){
+            .tenant = i / 2 / m->set.queues, .queue = i / 2 % m->set.queues, .held = i % 2});
     }
     for (uint32_t i = 0; i < m->sched->calls->count; i++) {
         m->calls[i].displaced = m->calls[i].open && naive_was_displaced(m, i);
@@ -436,60 +461,4 @@ void naive_expire(struct naive *m)
             }
         }
     }
-}
-
-/* ---- comparison with the real scheduler ------------------------------------------------------ */
-
-static void compare_call(const struct naive *m, uint32_t index)
-{
-    const struct naive_call *want = &m->calls[index];
-    const struct call *got = sched_view_call(m->sched, index);
-    ASSERT(got->state == (want->running ? CALL_RUNNING : CALL_QUEUED));
-    ASSERT(got->generated_tokens == want->generated);
-    ASSERT(got->kv_tokens == want->kv);
-    ASSERT(got->standby == want->standby);
-    ASSERT(got->cached_tokens == want->cached);
-    ASSERT((kvmem_call_blocks(sched_view_kv(m->sched), index) > 0) == want->resident);
-    ASSERT(got->wait_us == want->wait);
-    ASSERT(got->service_us == want->service);
-    ASSERT(got->priority_us == want->priority);
-    ASSERT(got->preemptions == want->preemptions);
-}
-
-static void compare_job(struct naive *m, uint32_t index, uint32_t queue)
-{
-    const struct naive_job *want = naive_job_of(m, &m->calls[index]);
-    const struct sched_job *got = sched_view_job(m->sched, index);
-    ASSERT(want->queue == queue);
-    if (naive_has_stages(m)) {
-        naive_key_compare(m, &m->calls[index]);
-        return;                     /* the rest is for levels */
-    }
-    ASSERT(got->held == want->held);
-    ASSERT(got->quantum_left_us == want->quantum);
-    ASSERT(got->wait_us == want->wait);
-    ASSERT(got->waiting_since_us == want->since);
-    ASSERT(got->service_us == want->service);
-    ASSERT(got->promotions == want->promotions);
-    ASSERT(got->promoted_from == want->from);
-}
-
-void naive_compare(struct naive *m)
-{
-    uint32_t sorted[NAIVE_CALLS_MAX];
-    uint32_t real[NAIVE_CALLS_MAX];
-    uint32_t count = naive_sort(m, sorted);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < 2 * m->set.queues; i++) {
-        uint32_t queue = i % m->set.queues;
-        bool held = i >= m->set.queues;
-        uint32_t real_count = sched_view_queue(m->sched, queue, held, real, NAIVE_CALLS_MAX);
-        for (uint32_t n = 0; n < real_count; n++, at++) {
-            ASSERT(at < count);
-            ASSERT(sorted[at] == real[n]);
-            compare_call(m, real[n]);
-            compare_job(m, real[n], queue);
-        }
-    }
-    ASSERT(at == count);
 }

@@ -25,7 +25,7 @@
 
 enum {
     NAIVE_CALLS_MAX = 64, NAIVE_ROWS_MAX = 64, NAIVE_CONTEXT_MAX = 256, NAIVE_PROGRAMS_MAX = 64,
-    NAIVE_IDEAL_MAX = 4 * NAIVE_PROGRAMS_MAX + 1,
+    NAIVE_IDEAL_MAX = 4 * NAIVE_PROGRAMS_MAX + 1, NAIVE_TENANTS_MAX = 16,
 };
 
 enum naive_fault { NAIVE_FAULT_NONE, NAIVE_FAULT_NAN, NAIVE_FAULT_TOKEN, NAIVE_FAULT_COUNT,
@@ -33,7 +33,7 @@ enum naive_fault { NAIVE_FAULT_NONE, NAIVE_FAULT_NAN, NAIVE_FAULT_TOKEN, NAIVE_F
 
 struct naive_call {
     /* What is asked: naive_arrive() takes these. */
-    uint32_t program, prompt, max;
+    uint32_t program, tenant, prompt, max;
     uint64_t deadline;
     uint64_t key;                   /* of SRPT: remaining work */
     uint64_t cost;                  /* of its program, as foretold; 0: unknown */
@@ -43,6 +43,7 @@ struct naive_call {
     uint32_t stop_text_tokens;
     /* Its state. */
     bool open, running, standby, expired, resident, started, lost, has_run;
+    bool visited;                   /* by the walk of the last plan */
     bool displaced;                 /* its program left the active set in the last plan */
     uint32_t generated, kv, computed, cached, preemptions, faults;
     int64_t order;                  /* of arrival */
@@ -71,6 +72,19 @@ struct naive_ideal {
     uint64_t salt, tag;
 };
 
+/* The account of a tenant, and what the last plan has dealt to it. */
+struct naive_tenant {
+    bool is_known;
+    uint64_t domain, time;          /* virtual; in 1/1024 us */
+    uint64_t rows, prompt, blocks;  /* of the plan, or of the step that settles */
+    uint64_t key;
+    bool dealt, done, wants, wanted;
+    bool in_vain;                   /* the last call that the walk visited had no budget */
+    uint32_t last_queue;
+    uint32_t passed;                /* of its waiting call that the walk has come past, the program;
+                                       NAIVE_PROGRAMS_MAX: of none */
+};
+
 struct naive {
     const struct sched *sched;      /* the real scheduler */
     struct sched_settings set;
@@ -83,7 +97,7 @@ struct naive {
     struct sched_level levels[SCHED_QUEUES_MAX];    /* where they are learnt, the real ones: what is
                                                        learnt is for unit sched/levels to say */
     int64_t first_order, last_order, arrivals;
-    uint32_t turn_queue;            /* that the last turn was given to */
+    uint32_t turn_queue, turn_tenant;       /* that the last turn was given to */
     int64_t turns_given;
     uint64_t turns_ahead;           /* service that turns have had beyond one row each */
     struct naive_call calls[NAIVE_CALLS_MAX];
@@ -101,16 +115,18 @@ struct naive {
     uint64_t salts;
     /* The step in flight, or the one that has just come back. */
     uint32_t rows[NAIVE_ROWS_MAX], chunk[NAIVE_ROWS_MAX], decode[NAIVE_ROWS_MAX];
+    uint32_t blocks[NAIVE_ROWS_MAX];
     uint32_t produced[NAIVE_ROWS_MAX];
     enum naive_fault fault[NAIVE_ROWS_MAX];
     uint32_t rows_count, rows_active;
-    uint32_t passed;                /* of the waiting call that the walk has come past, its program;
-                                       NAIVE_PROGRAMS_MAX: of none */
     uint32_t move_waits;            /* calls that the plan passed over for what is being moved */
     uint32_t rounds;                /* as the engine reports them */
     bool busy;
     bool stops_early;               /* the step in flight may stop early */
-    uint32_t last_queue;            /* of the last row of its batch */
+    struct naive_tenant tenants[NAIVE_TENANTS_MAX];
+    uint32_t tenants_count, tenants_dealt;
+    bool is_short;                  /* the plan has used up its budget */
+    uint64_t floor, step_cost, last_key;
     enum { NAIVE_ROOM_NONE, NAIVE_ROOM_LEFT, NAIVE_ROOM_UNKNOWN } room;  /* for one more call */
 };
 

@@ -68,6 +68,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
     struct naive_job *job = naive_job_of(m, call);
     bool is_progress = false;
     call->service += duration;
+    naive_use(m, row, duration);
     if (naive_orders_programs(m)) {
         naive_credit(m, call, duration);
     }
@@ -129,9 +130,11 @@ static bool naive_is_renewed(struct naive *m, const struct naive_job *job)
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
 {
     m->busy = false;
+    naive_meet_tenants(m);
     for (uint32_t i = 0; i < m->rows_count; i++) {
         naive_settle_row(m, i, duration, &real[m->rows[i]]);
     }
+    naive_charge(m, duration);
     uint64_t due = naive_turns_max(m) * duration;
     m->turns_ahead = m->turns_ahead > due ? m->turns_ahead - due : 0;
     naive_key_advance(m);

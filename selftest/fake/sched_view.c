@@ -57,12 +57,24 @@ uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint6
                          : UINT64_MAX;
 }
 
-uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, bool held, uint32_t *calls,
-                          uint32_t max)
+uint32_t sched_view_tenants(const struct sched *sched)
+{
+    return sched->tenants.count;
+}
+
+const struct sched_tenant *sched_view_tenant(const struct sched *sched, uint32_t tenant)
+{
+    ASSERT(tenant < sched->tenants.count);
+    return &sched->tenants.of[tenant];
+}
+
+uint32_t sched_view_queue(const struct sched *sched, const struct sched_view_place *place,
+                          uint32_t *calls, uint32_t max)
 {
     uint32_t count = 0;
-    const struct sched_engine *engine = engine_of(sched);
-    uint32_t call = (held ? engine->held : engine->queues)[queue].lists[CALL_LIST_ALL].head;
+    const struct sched_lane *lane = &engine_of(sched)->lanes[place->tenant];
+    const struct sched_queue *queue = &(place->held ? lane->held : lane->queues)[place->queue];
+    uint32_t call = queue->lists[CALL_LIST_ALL].head;
     for (; call != CALL_NONE; call = sched_view_call(sched, call)->links[CALL_LIST_ALL].next) {
         ASSERT(count < max);
         calls[count++] = call;

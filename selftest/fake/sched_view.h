@@ -23,7 +23,15 @@ const struct program *sched_view_program(const struct sched *sched, uint32_t cal
 /* What the class of the call's program says that a program needs which has had this service;
  * UINT64_MAX: nothing. */
 uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint64_t service_us);
-/* Writes the calls of a queue, or the held ones of its level, in their order, at most `max`;
- * returns their number. */
-uint32_t sched_view_queue(const struct sched *sched, uint32_t queue, bool held, uint32_t *calls,
-                          uint32_t max);
+/* Number of tenants, and the account of one. */
+uint32_t sched_view_tenants(const struct sched *sched);
+const struct sched_tenant *sched_view_tenant(const struct sched *sched, uint32_t tenant);
+
+struct sched_view_place {
+    uint32_t tenant, queue;
+    bool held;
+};
+/* Writes the calls of a queue of a tenant, or the held ones of its level, in their order, at most
+ * `max`; returns their number. */
+uint32_t sched_view_queue(const struct sched *sched, const struct sched_view_place *place,
+                          uint32_t *calls, uint32_t max);

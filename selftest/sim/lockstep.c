@@ -181,8 +181,9 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
     bool counts_tokens =
         naive->set.policy == SCHED_JUSTITIA_C || naive->set.policy == SCHED_VTC;
     naive_arrive(naive, index, &(struct naive_call){
-        .program = call->program, .prompt = call->prompt_tokens, .max = call->max_tokens,
-        .deadline = call->deadline_us, .output = predicted->output_tokens,
+        .program = call->program, .tenant = sim->loop.sched.programs[call->program].tenant,
+        .prompt = call->prompt_tokens, .max = call->max_tokens, .deadline = call->deadline_us,
+        .output = predicted->output_tokens,
         .cost = counts_tokens ? predicted->tokens : predicted->rounds});
 }
 

@@ -114,7 +114,7 @@ static inline struct call *bench_at(struct bench *bench, uint32_t call)
 /* The first call of a queue, and the one behind a call; CALL_NONE: there is none. */
 static inline uint32_t bench_first(const struct bench *bench, uint32_t queue)
 {
-    return bench_engine(bench)->queues[queue].lists[CALL_LIST_ALL].head;
+    return bench_engine(bench)->lanes[0].queues[queue].lists[CALL_LIST_ALL].head;
 }
 
 static inline uint32_t bench_next(const struct bench *bench, uint32_t call)

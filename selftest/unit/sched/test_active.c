@@ -56,7 +56,7 @@ static void test_programs_that_do_not_fit_wait(void **state)
     uint32_t third = bench_call(bench, 3, 20, 4);
     assert_int_equal(bench_engine(bench)->active.blocks, 12);
     assert_true(is_active(bench, first) && is_active(bench, second) && !is_active(bench, third));
-    assert_int_equal(bench_engine(bench)->held[0].calls_count, 1);
+    assert_int_equal(bench_engine(bench)->lanes[0].held[0].calls_count, 1);
     assert_int_equal(bench->stats.programs_held, 1);
     assert_true(bench_launch(bench));
     assert_int_equal(bench_engine(bench)->planned_count, 2);

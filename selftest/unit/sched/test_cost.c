@@ -156,7 +156,7 @@ static void round_of_events(uint32_t round, uint32_t *most)
     close_memory();
     sched_intake(&bench.sched, bench.now_us);
     open_memory(&most[EVENT_ARRIVE]);
-    uint32_t victim = engine->queues[0].lists[CALL_LIST_ALL].tail;
+    uint32_t victim = engine->lanes[0].queues[0].lists[CALL_LIST_ALL].tail;
     bench_cancel(&bench, victim);
     close_memory();
     sched_intake(&bench.sched, bench.now_us);

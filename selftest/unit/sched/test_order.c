@@ -26,9 +26,12 @@ static uint32_t below(uint32_t bound)
 }
 
 /* One empty queue, and calls of which only the queue knows. */
+static struct sched_lane lane;
+
 static void start(uint32_t calls)
 {
     static struct sched_engine only;
+    lane = (struct sched_lane){.jobs_count = 0};
     sched = (struct sched){.settings = {.queues = 1, .policy = SCHED_SRPT}, .engines = &only,
                            .calls = &table};
     sched.nodes = calloc(calls, sizeof *sched.nodes);
@@ -40,8 +43,8 @@ static void start(uint32_t calls)
         table.calls[i].slot = table.calls[i].job = i;
         sched.jobs[i] = (struct sched_job){.ends = {empty, empty, empty}};
     }
-    only = (struct sched_engine){.sched = &sched};
-    only.queues[0] = (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
+    only = (struct sched_engine){.sched = &sched, .lanes = &lane};
+    lane.queues[0] = (struct sched_queue){.lists = {empty, empty, empty}, .jobs = empty,
                                           .cursor = SCHED_JOB_NONE, .root = SCHED_JOB_NONE};
     engine = &only;
     random_state = 1;
@@ -56,12 +59,12 @@ static void stop(void)
 
 static uint32_t comparisons(uint64_t key)
 {
-    uint32_t tail = engine->queues[0].jobs.tail;
+    uint32_t tail = lane.queues[0].jobs.tail;
     uint32_t count = 1;
     if (tail == SCHED_JOB_NONE || sched.jobs[tail].key <= key) {
         return count;
     }
-    for (uint32_t at = engine->queues[0].root; at != SCHED_JOB_NONE; count++) {
+    for (uint32_t at = lane.queues[0].root; at != SCHED_JOB_NONE; count++) {
         at = sched.nodes[at].child[key >= sched.jobs[at].key];
     }
     return count;
@@ -76,7 +79,7 @@ static void enter(uint32_t slot, uint64_t key)
 
 static const struct call *first(void)
 {
-    return sched_queue_first(engine, &engine->queues[0], CALL_LIST_ALL);
+    return sched_queue_first(engine, &lane.queues[0], CALL_LIST_ALL);
 }
 
 static void check_all(void)

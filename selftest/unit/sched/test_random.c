@@ -11,12 +11,15 @@
 #include "selftest/fake/naive_sched.h"
 #include "selftest/unit/sched/bench.h"
 
-enum { SEEDS = 500, EVENTS = 400, DRAIN_STEPS_MAX = 20000, PROGRAMS = 6 };
+enum { SEEDS = 500, EVENTS = 400, DRAIN_STEPS_MAX = 20000, PROGRAMS = 6, DOMAINS = 3,
+       BLOCKS_FOR_ALL = 800 };
 
 static struct bench *b;
 static struct naive m;
 static struct kvmem_settings kv_settings;
 static uint64_t random_state;
+static uint32_t tenants[DOMAINS];       /* their places in the table, from 1 on; 0: none yet */
+static uint32_t tenants_count;
 
 static uint64_t random_next(void)
 {
@@ -95,6 +98,17 @@ static void pass_time(void)
     m.now += below(2) * below(BENCH_UNIT);
 }
 
+/* Tenants come to the table in the order of their first calls; those that find it full share the
+ * first place. */
+static uint32_t tenant_of(uint32_t program)
+{
+    uint32_t domain = program % DOMAINS;
+    if (tenants[domain] == 0 && tenants_count < m.set.tenants) {
+        tenants[domain] = tenants_count++;
+    }
+    return tenants[domain];
+}
+
 static void event_arrive(void)
 {
     uint32_t program = below(PROGRAMS);
@@ -106,6 +120,7 @@ static void event_arrive(void)
     }
     /* Few seeds: many beginnings are equal. */
     uint32_t index = bench_take(b, program, prompt, max, below(5));
+    bench_at(b, index)->domain = program % DOMAINS;
     bench_at(b, index)->deadline_us = deadline;
     struct call_foretold foretold = {
         .work_left = below(20), .output_tokens = max, .program_cost = 1 + below(2000)};
@@ -120,8 +135,8 @@ static void event_arrive(void)
     pass_time();
     if (prompt + max <= kv_settings.device_blocks * BENCH_BLOCK_TOKENS) {
         naive_arrive(&m, index, &(struct naive_call){
-            .program = program, .prompt = prompt, .max = max, .deadline = deadline,
-            .key = foretold.work_left, .output = foretold.output_tokens,
+            .program = program, .tenant = tenant_of(program), .prompt = prompt, .max = max,
+            .deadline = deadline, .key = foretold.work_left, .output = foretold.output_tokens,
             .cost = m.set.policy == SCHED_JUSTITIA_C || m.set.policy == SCHED_VTC
                         ? foretold.program_tokens : foretold.program_cost});
     } else {
@@ -283,8 +298,7 @@ static void random_configuration(void)
         .standby_calls = below(3) * below(BENCH_STANDBY_MAX / 2 + 1),
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
-        .classes = 3,
-        .calls = BENCH_CALLS,
+        .classes = 3, .calls = BENCH_CALLS, .tenants = 1 + below(4),
         .active_programs = below(2) == 0 ? SCHED_ACTIVE_ALL : below(2) * (1 + below(PROGRAMS)),
         .exchange_permille = below(3) * below(500), .small_permille = below(2) * below(300),
         .half_life_us = below(3) == 0 ? 1 + below(50 * BENCH_UNIT) : 0,
@@ -293,6 +307,10 @@ static void random_configuration(void)
         .cut_steps = below(2) == 0,
         .demoted_to_head = below(2) == 0};
     random_memory();
+    /* Who has taken whose blocks is for unit sched/tenant to say. */
+    kv_settings.device_blocks = m.set.tenants > 1 ? BLOCKS_FOR_ALL : kv_settings.device_blocks;
+    memset(tenants, 0, sizeof tenants);
+    tenants_count = 1;
     b = bench_start_kv(&m.set, &kv_settings);
     m.set.queues = b->sched.settings.queues;
     memcpy(m.levels, b->sched.levels, sizeof m.levels);

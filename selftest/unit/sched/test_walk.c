@@ -223,9 +223,15 @@ static void *in_snapshot(struct snapshot *snapshot, const void *at)
 static void blank(struct snapshot *snapshot)
 {
     struct sched_engine *engine = in_snapshot(snapshot, bench_engine(b));
-    memset(engine->queues, 0, sizeof engine->queues);
+    struct sched_lane *lane = in_snapshot(snapshot, engine->lanes);
+    memset(lane->queues, 0, sizeof lane->queues);
+    lane->hand = (struct sched_hand){.key = 0};
+    struct sched_tenant *tenant = in_snapshot(snapshot, b->sched.tenants.of);
+    tenant->wants = false;
+    *(uint32_t *)in_snapshot(snapshot, engine->dealt) = 0;
+    engine->dealt_count = 0;
+    engine->last_key = 0;
     engine->has_room = engine->is_underused = false;
-    engine->last_queue = 0;
     if (b->sched.nodes != NULL) {
         memset(in_snapshot(snapshot, b->sched.nodes), 0,
                BENCH_CALLS * sizeof *b->sched.nodes);
