@@ -9,10 +9,8 @@
  *   served   of that cost, what the program has had: tokens that came out, each with the KV that
  *            they stood on. Recompute and the rounds of long prompts do not count against it
  *   clock    with sched.virtual_clock = served the ideal system is served what the steps really
- *            held, recompute and long prompts included, but seven eighths of all KV while a call
- *            waits for room: else programs whose calls are too large to find it would never have
- *            their turn. With capacity (the paper) it is all KV in each round. Wall-clock time
- *            would run ahead of what is served (docs/decisions/0060)
+ *            held, recompute and long prompts included; with capacity (the paper) all KV in each
+ *            round. Wall-clock time would run ahead of what is served (docs/decisions/0060)
  *   lift     (VTC) a program that comes with no call open begins with the smallest counter of those
  *            of its tenant that have calls open that can run: what it did not ask for it has not
  *            saved up
@@ -30,7 +28,6 @@
 #include "sched/policy.h"
 
 #define OVER_PART 4                 /* of what was foreseen, that an outlived program needs more */
-#define FULL_PARTS 8                /* of all KV: seven of them are served while a call waits */
 #define LIFT_LOOKS 16               /* at jobs of a stage */
 
 void sched_key_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
@@ -145,18 +142,6 @@ void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed
     sched->clock_due = true;
 }
 
-/* What the ideal system is served in the time of this step. */
-static uint64_t served_of(const struct sched_engine *engine, uint64_t capacity)
-{
-    const struct sched *sched = engine->sched;
-    bool is_full = !engine->has_room && sched_policy_cost(sched) == SCHED_COST_ROUNDS;
-    uint64_t least = is_full ? capacity / FULL_PARTS * (FULL_PARTS - 1) : 0;
-    if (sched->settings.virtual_clock == SCHED_CLOCK_CAPACITY) {
-        return capacity;
-    }
-    return sched->served > least ? sched->served : least;
-}
-
 /* Calls that ended with the step have left before: where they were the last, only now is all that
  * they got counted, and the programs in the ideal system leave in its time. */
 void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, uint32_t rounds)
@@ -165,7 +150,8 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
     const struct kvmem_settings *kv = &engine->kv->settings;
     if (sched_policy_has_tags(sched->settings.policy)) {
         uint64_t capacity = (uint64_t)kv->device_blocks * kv->block_tokens * rounds;
-        sched_ideal_advance(&sched->ideal, served_of(engine, capacity),
+        bool is_served = sched->settings.virtual_clock == SCHED_CLOCK_SERVED;
+        sched_ideal_advance(&sched->ideal, is_served ? sched->served : capacity,
                             engine->step_submitted_us, duration_us);
     }
     sched->served = 0;

@@ -251,9 +251,7 @@ void naive_key_advance(struct naive *m)
     bool is_served = m->set.virtual_clock == SCHED_CLOCK_SERVED;
     if (has_tags(m)) {
         uint64_t all = (uint64_t)kv->device_blocks * kv->block_tokens * m->rounds;
-        bool waits = !sched_view_has_room(m->sched) && m->set.policy == SCHED_JUSTITIA;
-        uint64_t least = waits ? all / 8 * 7 : 0;
-        advance(m, !is_served ? all : m->served > least ? m->served : least);
+        advance(m, is_served ? m->served : all);
     }
     m->served = 0;
 }

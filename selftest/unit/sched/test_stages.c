@@ -290,18 +290,6 @@ static void test_the_capacity_clock_counts_all_kv_in_each_round(void **state)
     assert_int_equal(bench->sched.ideal.virtual_time, 64 * BENCH_BLOCK_TOKENS);
 }
 
-static void test_while_a_call_waits_seven_eighths_of_the_kv_count(void **state)
-{
-    (void)state;
-    start(SCHED_JUSTITIA, 8);
-    arrive(0, 12, 8, 5000);
-    step();
-    assert_int_equal(bench->sched.ideal.virtual_time, 13);      /* what was held */
-    arrive(1, 28, 4, 5000);
-    step();
-    assert_int_equal(bench->sched.ideal.virtual_time, 13 + 8 * BENCH_BLOCK_TOKENS * 7 / 8 / 2);
-}
-
 /* The prompt of the first call counts before the second one can have the other row. */
 static void test_a_counter_grows_when_a_call_is_admitted(void **state)
 {
@@ -392,7 +380,6 @@ int main(void)
         cmocka_unit_test(test_a_program_that_starts_again_has_two_entries_in_the_ideal_system),
         cmocka_unit_test(test_a_program_that_left_the_ideal_system_moves_no_other),
         cmocka_unit_test(test_the_capacity_clock_counts_all_kv_in_each_round),
-        cmocka_unit_test(test_while_a_call_waits_seven_eighths_of_the_kv_count),
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
         cmocka_unit_test(test_who_comes_back_is_lifted_to_the_smallest_counter),
         cmocka_unit_test(test_no_one_is_lifted_to_the_counter_of_one_that_is_paused),
