@@ -150,7 +150,8 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
     const struct kvmem_settings *kv = &engine->kv->settings;
     if (sched_policy_has_tags(sched->settings.policy)) {
         uint64_t capacity = (uint64_t)kv->device_blocks * kv->block_tokens * rounds;
-        bool is_served = sched->settings.virtual_clock == SCHED_CLOCK_SERVED;
+        bool is_served = sched->settings.virtual_clock == SCHED_CLOCK_SERVED ||
+                         sched_policy_cost(sched) == SCHED_COST_TOKENS;     /* no KV is one */
         sched_ideal_advance(&sched->ideal, is_served ? sched->served : capacity,
                             engine->step_submitted_us, duration_us);
     }

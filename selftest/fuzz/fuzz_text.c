@@ -166,6 +166,8 @@ static struct shown {
     struct options options;
     struct sched sched;
     struct sched_engine engine;
+    struct sched_lane lane;
+    struct sched_tenant tenant;
     struct kvmem kv;
     struct call_table calls;
     struct event_log event_log;
@@ -215,7 +217,10 @@ static void init_kv(struct kvmem *kv, uint8_t memory[KV_BYTES])
 
 static void init_engine(struct shown *shown)
 {
-    shown->engine = (struct sched_engine){.sched = &shown->sched, .kv = &shown->kv};
+    shown->engine = (struct sched_engine){.sched = &shown->sched, .kv = &shown->kv,
+                                          .lanes = &shown->lane};
+    shown->sched.tenants.of = &shown->tenant;
+    shown->sched.tenants.count = shown->sched.settings.tenants = 1;
     shown->sched.engines = &shown->engine;
     shown->sched.settings.engines = 1;
 }
@@ -241,6 +246,10 @@ static void fill_sched(void)
     full.sched.classes.each = &class;
     full.sched.settings.classes = 1;
     full.sched.settings.queues = 1;
+    memset(&full.tenant, 0xff, sizeof full.tenant);
+    memset(full.tenant.name, '~', sizeof full.tenant.name - 1);
+    full.tenant.name[sizeof full.tenant.name - 1] = '\0';
+    full.tenant.wants = full.tenant.wanted = true;
     init_engine(&fresh);
     init_engine(&full);
     full.sched.levels[0].service_high_us = UINT64_MAX;

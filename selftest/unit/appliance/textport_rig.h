@@ -122,6 +122,8 @@ static struct program programs[3];
 static struct sched_class classes[3];
 static struct sched_job jobs[3];
 static struct call_table calls;
+static struct sched_lane lanes[1];
+static struct sched_tenant tenants[1];
 static struct kvmem kv;
 static struct options options;
 static struct limits limits;
@@ -140,11 +142,13 @@ static inline int set_up(void **state)
     peers_count = accepted_count = accepts_full = listener_interest = 0;
     now = 1000000;
     stats = (struct stats){.calls_accepted = 12};
-    engine = (struct sched_engine){.sched = &sched, .kv = &kv,
-                                   .queues = {{.count = 4, .calls_count = 9}}};
+    lanes[0] = (struct sched_lane){.queues = {{.count = 4, .calls_count = 9}}};
+    tenants[0] = (struct sched_tenant){.weight = 1};
+    engine = (struct sched_engine){.sched = &sched, .kv = &kv, .lanes = lanes};
     memset(jobs, 0, sizeof jobs);
     sched = (struct sched){
-        .settings = {.engines = 1, .programs = 3, .classes = 3, .queues = 2},
+        .settings = {.engines = 1, .programs = 3, .classes = 3, .queues = 2, .tenants = 1},
+        .tenants = {.of = tenants, .count = 1},
         .programs = programs, .classes = {.each = classes}, .jobs = jobs, .engines = &engine,
         .levels = {{.service_high_us = 50000, .quantum_us = 50000},
                    {.service_low_us = 50000, .service_high_us = UINT64_MAX, .quantum_us = 100000}}};

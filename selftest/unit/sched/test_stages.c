@@ -290,6 +290,17 @@ static void test_the_capacity_clock_counts_all_kv_in_each_round(void **state)
     assert_int_equal(bench->sched.ideal.virtual_time, 64 * BENCH_BLOCK_TOKENS);
 }
 
+/* Its costs are tokens. */
+static void test_the_capacity_clock_is_not_for_costs_in_tokens(void **state)
+{
+    (void)state;
+    start(SCHED_JUSTITIA_C, 64);
+    bench->sched.settings.virtual_clock = SCHED_CLOCK_CAPACITY;
+    arrive(0, 4, 8, 5000);
+    step();
+    assert_int_equal(bench->sched.ideal.virtual_time, 4 + 2);
+}
+
 /* The prompt of the first call counts before the second one can have the other row. */
 static void test_a_counter_grows_when_a_call_is_admitted(void **state)
 {
@@ -380,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_a_program_that_starts_again_has_two_entries_in_the_ideal_system),
         cmocka_unit_test(test_a_program_that_left_the_ideal_system_moves_no_other),
         cmocka_unit_test(test_the_capacity_clock_counts_all_kv_in_each_round),
+        cmocka_unit_test(test_the_capacity_clock_is_not_for_costs_in_tokens),
         cmocka_unit_test(test_a_counter_grows_when_a_call_is_admitted),
         cmocka_unit_test(test_who_comes_back_is_lifted_to_the_smallest_counter),
         cmocka_unit_test(test_no_one_is_lifted_to_the_counter_of_one_that_is_paused),
