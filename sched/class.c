@@ -294,11 +294,11 @@ void sched_class_join(struct sched *sched, uint32_t index, const char *name)
     struct program *program = &sched->programs[index];
     bool has_had_calls = program->active_calls > 0 || program->calls_ended > 0;
     if (name[0] != '\0' && !has_had_calls && sched_class_of(sched, program) == NULL) {
-        sched_class_name(sched, program, name);
+        sched_class_join_name(sched, program, name);
     }
 }
 
-void sched_class_name(struct sched *sched, struct program *program, const char *name)
+void sched_class_join_name(struct sched *sched, struct program *program, const char *name)
 {
     char words[CALL_CLASS_BYTES + 1] = {0};
     memcpy(words, name, strnlen(name, CALL_CLASS_BYTES));

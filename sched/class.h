@@ -107,7 +107,7 @@ void sched_class_init(struct sched *sched, struct arena *arena);
  * its first call has come. O(log domains), as all that follows. */
 void sched_class_join(struct sched *sched, uint32_t program, const char *name);
 /* The program, of which only the trust domain is looked at, gets the class of this name. */
-void sched_class_name(struct sched *sched, struct program *program, const char *name);
+void sched_class_join_name(struct sched *sched, struct program *program, const char *name);
 /* The call's program gets the class of this prompt, unless it has one, or the prompt is shorter
  * than a KV block. */
 void sched_class_join_by_prompt(struct sched *sched, const struct call *call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: what the keys of programs are made of: their costs, what they have had, the ideal system.
- * Free where the policy's key is not made of these. Private to sched/. */
+ * All this costs nothing where the policy's key is made of something else. Private to sched/. */
 #include "sched/sched.h"
 
 void sched_key_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);

@@ -37,7 +37,7 @@
 struct policy {
     enum { QUEUES_ONE, QUEUES_MANY, QUEUES_STAGES } queues;
     enum { UNIT_CALL, UNIT_PROGRAM } unit;
-    enum { LEVEL_first, LEVEL_attained, LEVEL_foreseen } level;
+    enum { LEVEL_first, LEVEL_attained, LEVEL_foreseen } level;     /* as the table has them */
     uint64_t (*key)(const struct sched *sched, const struct call *call);
     enum { USED_UP_STAYS, USED_UP_TURNS, USED_UP_SINKS } used_up;
     enum { HISTORY_NONE, HISTORY_CALL, HISTORY_PROGRAM } history;
@@ -165,12 +165,6 @@ uint32_t sched_policy_lists(const struct sched *sched, uint32_t queue)
 
 /* ---- levels ---------------------------------------------------------------------------------- */
 
-static uint64_t add_saturated(uint64_t a, uint64_t b)
-{
-    uint64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 void sched_policy_init(struct sched *sched)
 {
     static const uint32_t fixed[] = {
@@ -292,10 +286,10 @@ bool sched_policy_promotes(const struct sched *sched, const struct sched_job *jo
         return true;
     }
     if (policy_of(sched)->history == HISTORY_PROGRAM && job->promotions == 0) {
-        wait_us = add_saturated(wait_us, program->wait_us);
+        wait_us = sched_cost_add(wait_us, program->wait_us);
         service_us = sched_policy_orders_programs(sched)
                          ? program->service_us      /* it counts in each step */
-                         : add_saturated(service_us, program->service_us);
+                         : sched_cost_add(service_us, program->service_us);
     }
     return ratio_reached(sched, wait_us, service_us);
 }
@@ -303,12 +297,12 @@ bool sched_policy_promotes(const struct sched *sched, const struct sched_job *jo
 void sched_policy_credit(const struct sched *sched, struct program *program,
                          const struct call *call, uint64_t duration_us)
 {
-    uint64_t path_us = add_saturated(call->priority_us, call->service_us);
+    uint64_t path_us = sched_cost_add(call->priority_us, call->service_us);
     uint64_t before_us = program->service_us;
     if (policy_of(sched)->credit == CREDIT_PATH) {
         program->service_us = path_us > before_us ? path_us : before_us;
     } else {
-        program->service_us = add_saturated(before_us, duration_us);
+        program->service_us = sched_cost_add(before_us, duration_us);
     }
     ASSERT(program->service_us >= before_us);
 }

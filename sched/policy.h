@@ -21,7 +21,8 @@ bool sched_policy_has_tags(enum sched_policy policy);
 /* Virtual finish time: what the clock showed when the program arrived, and its cost, divided by the
  * weight of its tenant. */
 uint64_t sched_policy_tag(const struct sched *sched, const struct program *program);
-/* True when a program that arrives begins with the smallest key there is. */
+/* True when a program that arrives begins with the smallest key of its tenant's programs that can
+ * run. */
 bool sched_policy_lifts(const struct sched *sched);
 enum sched_cost_unit sched_policy_cost(const struct sched *sched);
 /* True when a job begins at the level of its program's service. */

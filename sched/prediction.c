@@ -178,6 +178,6 @@ uint64_t sched_class_real_percent(const struct sched_class *class)
 void sched_class_teach(struct sched *sched, const struct program *ended, const char *name)
 {
     struct program program = *ended;
-    sched_class_name(sched, &program, name);
+    sched_class_join_name(sched, &program, name);
     sched_class_learn(sched, &program);
 }

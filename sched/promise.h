@@ -19,6 +19,7 @@ void sched_promise_learn(struct sched_promises *promises);
 /* Of a program that has had this service: the larger, the better it is to go on with it; 0: too few
  * are known. O(1). */
 uint64_t sched_promise_of(const struct sched_promises *promises, uint64_t service_us);
-/* The service that the program needs to its end, as far as that decides who goes first: the mean of
- * it and of all its service, by ratio, where the end is certain; UINT64_MAX: unknown. O(1). */
+/* The service that the program needs to its end, as far as that decides who goes first: the
+ * geometric mean of it and of all its service, where the end is certain; UINT64_MAX: unknown.
+ * O(1). */
 uint64_t sched_promise_remaining_us(const struct sched_promises *promises, uint64_t service_us);

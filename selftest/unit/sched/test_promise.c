@@ -37,7 +37,7 @@ static void test_it_grows_where_all_are_alike(void **state)
 }
 
 /* Of programs that all need a second: at the beginning a second; after three quarters half of that,
- * the mean by ratio of a second and a quarter. A bucket is a quarter of an octave wide. */
+ * the geometric mean of a second and a quarter. A bucket is a quarter of an octave wide. */
 static void test_what_remains_is_between_the_rest_and_the_whole(void **state)
 {
     (void)state;
