@@ -2,10 +2,11 @@
 /*
  * What: what the keys of programs are made of (policy.c has the keys themselves).
  *
- *   cost     foreseen at the program's first call, for all its calls; where nothing is foreseen,
- *            that of the call's first round. With sched.retag the cost of a program that outlives
- *            it grows, and its tag moves, from the same start: by a quarter of what was foreseen,
- *            then by twice as much, and so on
+ *   cost     foreseen at the program's first call, for all its calls: half as much again as the
+ *            mean of its class, for half of the programs need more than that; where nothing is
+ *            foreseen, that of the call's first round. With sched.retag the cost of a program that
+ *            outlives it grows, and its tag moves, from the same start: by a quarter of what was
+ *            foreseen, then by twice as much, and so on
  *   served   of that cost, what the program has had: tokens that came out, each with the KV that
  *            they stood on. Recompute and the rounds of long prompts do not count against it
  *   clock    with sched.virtual_clock = served the ideal system is served what the steps really
@@ -27,6 +28,7 @@
 #include "sched/ideal.h"
 #include "sched/policy.h"
 
+#define CLASS_PART 2                /* of a class's mean, that its programs may need more */
 #define OVER_PART 4                 /* of what was foreseen, that an outlived program needs more */
 #define LIFT_LOOKS 16               /* at jobs of a stage */
 
@@ -64,7 +66,8 @@ static uint64_t foreseen(const struct sched *sched, const struct call *call)
     uint64_t cost = counts_rounds ? predicted->rounds : predicted->tokens;
     uint64_t least = counts_rounds ? sched_cost_rounds(call->prompt_tokens, 1)
                                    : sched_cost_tokens(call->prompt_tokens, 1);
-    return cost > 0 ? cost : least;
+    uint64_t more = predicted->source == SCHED_SOURCE_CLASS ? cost / CLASS_PART : 0;
+    return cost > 0 ? sched_cost_add(cost, more) : least;
 }
 
 /* The smallest key of a job that can run: a client that does not read would keep its own small for

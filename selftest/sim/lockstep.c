@@ -180,11 +180,12 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
         &sim->loop.sched.programs[call->program].predicted;
     bool counts_tokens =
         naive->set.policy == SCHED_JUSTITIA_C || naive->set.policy == SCHED_VTC;
+    uint64_t cost = counts_tokens ? predicted->tokens : predicted->rounds;
     naive_arrive(naive, index, &(struct naive_call){
         .program = call->program, .tenant = sim->loop.sched.programs[call->program].tenant,
         .prompt = call->prompt_tokens, .max = call->max_tokens, .deadline = call->deadline_us,
         .output = predicted->output_tokens,
-        .cost = counts_tokens ? predicted->tokens : predicted->rounds});
+        .cost = cost + (predicted->source == SCHED_SOURCE_CLASS ? cost / 2 : 0)});
 }
 
 /* After all commands, when the entry of each program is certain. */

@@ -195,6 +195,23 @@ static void test_a_program_that_outlives_its_cost_gets_a_later_tag(void **state)
     assert_int_equal(bench_job(bench, other)->key, 100);
 }
 
+/* The class has no name: the programs begin alike. */
+static void test_a_cost_from_a_class_is_half_as_much_again(void **state)
+{
+    (void)state;
+    start(SCHED_JUSTITIA, 64);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t call = bench_take(bench, i, 10, 2, 1);
+        bench_send(bench, call);
+        bench_intake(bench);
+        assert_int_equal(program_of(call)->cost_foreseen, i == 0 ? 11 : 23 + 23 / 2);
+        while (bench_at(bench, call)->state != CALL_FINISHED) {
+            step();
+        }
+        assert_int_equal(bench_program(bench, COMMAND_PROGRAM_END, i).status, STATUS_OK);
+    }
+}
+
 static void test_a_cost_that_no_one_foretold_is_that_of_a_round(void **state)
 {
     (void)state;
@@ -384,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_a_tag_is_the_clock_at_arrival_and_the_cost),
         cmocka_unit_test(test_what_is_served_of_a_call_is_its_cost),
         cmocka_unit_test(test_a_program_that_outlives_its_cost_gets_a_later_tag),
+        cmocka_unit_test(test_a_cost_from_a_class_is_half_as_much_again),
         cmocka_unit_test(test_a_cost_that_no_one_foretold_is_that_of_a_round),
         cmocka_unit_test(test_costs_saturate),
         cmocka_unit_test(test_when_no_call_is_open_the_clock_goes_to_the_largest_tag),
