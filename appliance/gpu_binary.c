@@ -18,11 +18,26 @@
 #define MFD_EXEC 0x10u              /* Linux 6.3; older kernels refuse the flag */
 #endif
 
+#define SEAL_TRIES 20                /* each takes the kernel up to a fifth of a second */
+
 extern const uint8_t gpu_binary_bytes[], gpu_binary_end[];
+
+/* The kernel refuses with EBUSY while it holds a page itself, as when it moves it to another place;
+ * it waits for that, but not for long. */
+static bool seal(int handle)
+{
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    int left = SEAL_TRIES;
+    while (fcntl(handle, F_ADD_SEALS, seals) != 0) {
+        if (errno != EBUSY || --left == 0) {
+            return false;
+        }
+    }
+    return true;
+}
 
 int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsigned flags)
 {
-    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     int handle = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     while (handle >= 0 && count > 0) {
         ssize_t written = write(handle, bytes, count);
@@ -32,7 +47,7 @@ int gpu_memory_open(const char *name, const uint8_t *bytes, uint64_t count, unsi
         bytes += written;
         count -= (uint64_t)written;
     }
-    if (handle >= 0 && (count > 0 || fcntl(handle, F_ADD_SEALS, seals) != 0)) {
+    if (handle >= 0 && (count > 0 || !seal(handle))) {
         close(handle);
         return -1;
     }
