@@ -42,6 +42,13 @@ static inline bool sched_call_can_run(const struct call *call)
     return !call->paused && !call->cancel;
 }
 
+/* a + b; saturates. */
+static inline uint64_t sched_sum(uint64_t a, uint64_t b)
+{
+    uint64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 static inline uint64_t sched_elapsed_us(uint64_t from_us, uint64_t now_us)
 {
     return now_us > from_us ? now_us - from_us : 0;

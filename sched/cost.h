@@ -7,19 +7,12 @@
  *                  rounds in which it decodes: p + 1, p + 2 ... p + d. KV is what is short
  *   tokens         (VTC) its prompt, and twice its output
  *
- * All sums saturate. Private to sched/.
+ * Private to sched/.
  */
 #include <stdint.h>
 
 #define SCHED_TOKENS_OF_OUTPUT 2
 
-static inline uint64_t sched_cost_add(uint64_t a, uint64_t b)
-{
-    uint64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-/* Token-rounds of `rounds` that each add a position to the `held` ones. */
 static inline uint64_t sched_cost_rounds(uint32_t held, uint32_t rounds)
 {
     return (uint64_t)held * rounds + (uint64_t)rounds * ((uint64_t)rounds + 1) / 2;

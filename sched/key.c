@@ -67,7 +67,7 @@ static uint64_t foreseen(const struct sched *sched, const struct call *call)
     uint64_t least = counts_rounds ? sched_cost_rounds(call->prompt_tokens, 1)
                                    : sched_cost_tokens(call->prompt_tokens, 1);
     uint64_t more = predicted->source == SCHED_SOURCE_CLASS ? cost / CLASS_PART : 0;
-    return cost > 0 ? sched_cost_add(cost, more) : least;
+    return cost > 0 ? sched_sum(cost, more) : least;
 }
 
 /* The smallest key of a job that can run: a client that does not read would keep its own small for
@@ -84,7 +84,7 @@ static uint64_t least_key(const struct sched *sched, const struct sched_queue *q
 
 static void lift(struct sched *sched, struct program *program)
 {
-    uint64_t least = UINT64_MAX, own = sched_cost_add(program->key_base, program->served);
+    uint64_t least = UINT64_MAX, own = sched_sum(program->key_base, program->served);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
             const struct sched_lane *lane = &sched->engines[i].lanes[program->tenant];
@@ -119,14 +119,14 @@ void sched_key_arrive(struct sched *sched, const struct call *call, uint64_t now
 static void serve(struct sched *sched, const struct call *call, uint64_t cost)
 {
     struct program *program = &sched->programs[call->program];
-    program->served = sched_cost_add(program->served, cost);
+    program->served = sched_sum(program->served, cost);
 }
 
 void sched_key_admit(struct sched *sched, const struct call *call)
 {
     if (sched_policy_cost(sched) == SCHED_COST_TOKENS) {
         serve(sched, call, call->prompt_tokens);
-        sched->served = sched_cost_add(sched->served, call->prompt_tokens);
+        sched->served = sched_sum(sched->served, call->prompt_tokens);
     }
 }
 
@@ -141,7 +141,7 @@ void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed
                                               : sched_cost_tokens(0, produced);
     uint64_t held = unit == SCHED_COST_ROUNDS && produced == 0 ? fed : cost;
     serve(sched, call, cost);
-    sched->served = sched_cost_add(sched->served, held);
+    sched->served = sched_sum(sched->served, held);
     sched->clock_due = true;
 }
 
@@ -171,13 +171,13 @@ static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
     struct program *program = &sched->programs[index];
     uint64_t over = program->cost - program->cost_foreseen;
     while (program->cost < program->served) {
-        over = over > 0 ? sched_cost_add(over, over) : program->cost_foreseen / OVER_PART + 1;
-        program->cost = sched_cost_add(program->cost_foreseen, over);
+        over = over > 0 ? sched_sum(over, over) : program->cost_foreseen / OVER_PART + 1;
+        program->cost = sched_sum(program->cost_foreseen, over);
     }
-    uint64_t tag = sched_policy_tag(sched, program);
     if (!sched_policy_has_tags(sched->settings.policy)) {
         return;
     }
+    uint64_t tag = sched_policy_tag(sched, program);
     if (sched_ideal_has(&sched->ideal, program->ideal, index)) {
         sched_ideal_move(&sched->ideal, program->ideal, tag);
     } else if (tag > sched->ideal.virtual_time) {

@@ -25,6 +25,7 @@
 #include "sched/levels.h"
 
 #include "config/base/assert.h"
+#include "sched/call.h"
 #include "sched/services.h"
 
 #define FIRST_US    UINT64_C(50000)     /* of the first guess, until programs were seen */
@@ -41,12 +42,6 @@ static uint64_t multiply_saturated(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-static uint64_t add_saturated(uint64_t a, uint64_t b)
-{
-    uint64_t sum = 0;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 static bool is_learnt(const struct sched *sched)
 {
     return sched->settings.quantum_us == 0;
@@ -60,7 +55,7 @@ static void set_fixed(struct sched *sched)
     uint64_t quantum_us = settings->quantum_us;
     uint64_t low_us = 0;
     for (uint32_t i = 0; i < settings->queues; i++) {
-        uint64_t high_us = add_saturated(low_us, quantum_us);
+        uint64_t high_us = sched_sum(low_us, quantum_us);
         sched->levels[i] = (struct sched_level){
             .service_low_us = low_us, .service_high_us = high_us, .quantum_us = quantum_us};
         low_us = high_us;

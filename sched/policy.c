@@ -88,7 +88,7 @@ static uint64_t key_tag(const struct sched *sched, const struct call *call)
 static uint64_t key_counter(const struct sched *sched, const struct call *call)
 {
     const struct program *program = &sched->programs[call->program];
-    return sched_cost_add(program->key_base, program->served);
+    return sched_sum(program->key_base, program->served);
 }
 
 static const struct policy policies[] = {
@@ -119,7 +119,7 @@ uint64_t sched_policy_key(const struct sched *sched, const struct call *call)
 uint64_t sched_policy_tag(const struct sched *sched, const struct program *program)
 {
     uint64_t share = program->cost / sched->tenants.of[program->tenant].weight;
-    return sched_cost_add(program->key_base, share > 0 ? share : 1);
+    return sched_sum(program->key_base, share > 0 ? share : 1);
 }
 
 bool sched_policy_has_tags(enum sched_policy policy)
@@ -286,10 +286,10 @@ bool sched_policy_promotes(const struct sched *sched, const struct sched_job *jo
         return true;
     }
     if (policy_of(sched)->history == HISTORY_PROGRAM && job->promotions == 0) {
-        wait_us = sched_cost_add(wait_us, program->wait_us);
+        wait_us = sched_sum(wait_us, program->wait_us);
         service_us = sched_policy_orders_programs(sched)
                          ? program->service_us      /* it counts in each step */
-                         : sched_cost_add(service_us, program->service_us);
+                         : sched_sum(service_us, program->service_us);
     }
     return ratio_reached(sched, wait_us, service_us);
 }
@@ -297,12 +297,12 @@ bool sched_policy_promotes(const struct sched *sched, const struct sched_job *jo
 void sched_policy_credit(const struct sched *sched, struct program *program,
                          const struct call *call, uint64_t duration_us)
 {
-    uint64_t path_us = sched_cost_add(call->priority_us, call->service_us);
+    uint64_t path_us = sched_sum(call->priority_us, call->service_us);
     uint64_t before_us = program->service_us;
     if (policy_of(sched)->credit == CREDIT_PATH) {
         program->service_us = path_us > before_us ? path_us : before_us;
     } else {
-        program->service_us = sched_cost_add(before_us, duration_us);
+        program->service_us = sched_sum(before_us, duration_us);
     }
     ASSERT(program->service_us >= before_us);
 }

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "sched/call.h"
 #include "sched/cost.h"
 #include "sched/log2.h"
 #include "sched/predictor.h"
@@ -111,9 +112,9 @@ void sched_class_spend(struct program *program, const struct call *call)
 {
     struct sched_spent *spent = &program->spent;
     uint32_t prompt = call->prompt_tokens, output = call->generated_tokens;
-    spent->rounds = sched_cost_add(spent->rounds, sched_cost_rounds(prompt, output));
-    spent->tokens = sched_cost_add(spent->tokens, sched_cost_tokens(prompt, output));
-    spent->output_tokens = sched_cost_add(spent->output_tokens, output);
+    spent->rounds = sched_sum(spent->rounds, sched_cost_rounds(prompt, output));
+    spent->tokens = sched_sum(spent->tokens, sched_cost_tokens(prompt, output));
+    spent->output_tokens = sched_sum(spent->output_tokens, output);
 }
 
 /* The n-th value moves the mean by 1 / n of the way, but by a tenth at least; to the nearest. */

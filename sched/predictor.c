@@ -136,23 +136,16 @@ uint64_t sched_predictor_cost(const struct predictor_class *class, const uint32_
     return (uint64_t)(exponential(log_cost) + 0.5);
 }
 
-/* Names are compared as memcmp() does; of two with one beginning the shorter comes first. */
-static int compare(const struct predictor_class *class, const char *name, uint32_t bytes)
-{
-    uint32_t common = class->name_bytes < bytes ? class->name_bytes : bytes;
-    int order = memcmp(class->name, name, common);
-    return order != 0 ? order : (class->name_bytes > bytes) - (class->name_bytes < bytes);
-}
-
 const struct predictor_class *sched_predictor_find(const struct predictor *predictor,
                                                    const char *name, uint32_t bytes)
 {
     uint32_t low = 0, high = predictor != NULL ? predictor->count : 0;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        int order = compare(&predictor->classes[middle], name, bytes);
+        const struct predictor_class *class = &predictor->classes[middle];
+        int order = predictor_order(class->name, class->name_bytes, name, bytes);
         if (order == 0) {
-            return &predictor->classes[middle];
+            return class;
         }
         low = order < 0 ? middle + 1 : low;
         high = order < 0 ? high : middle;

@@ -155,13 +155,6 @@ static uint64_t element(uint64_t offset, uint32_t index)
     return offset + (uint64_t)index * sizeof(float);
 }
 
-static bool is_after(const char *name, uint32_t bytes, const struct reading *r)
-{
-    uint32_t common = bytes < r->last_bytes ? bytes : r->last_bytes;
-    int order = memcmp(name, r->last_name, common);
-    return order > 0 || (order == 0 && bytes > r->last_bytes);
-}
-
 /* Names are what tensors' names are: printable ASCII without blanks. */
 static enum status read_name(struct reading *r, uint32_t index, struct predictor_class *class)
 {
@@ -181,7 +174,7 @@ static enum status read_name(struct reading *r, uint32_t index, struct predictor
                               "ASCII without blanks", index, (unsigned char)class->name[i]);
         }
     }
-    if (!is_after(class->name, class->name_bytes, r)) {
+    if (predictor_order(class->name, class->name_bytes, r->last_name, r->last_bytes) <= 0) {
         return gguf_error(r->source, offset, r->error,
                           "predictor.classes[%u] is '%.*s', expected each name once, in ascending "
                           "order", index, (int)class->name_bytes, class->name);

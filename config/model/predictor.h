@@ -16,6 +16,8 @@
  * C is in KV token-rounds (sched/cost.h). `version` stands for all that makes numbers out of
  * tokens: hash, logarithms, norm.
  */
+#include <string.h>
+
 #include "config/base/arena.h"
 #include "config/base/bounds.h"
 #include "config/base/call.h"
@@ -34,6 +36,14 @@ struct predictor_class {
     float mean, low, high;          /* of log C */
     float weights[PREDICTOR_WEIGHTS];
 };
+
+/* The order of names in the file, as memcmp() has it; of two with one beginning the shorter one is
+ * first. */
+static inline int predictor_order(const char *a, uint32_t a_bytes, const char *b, uint32_t b_bytes)
+{
+    int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+    return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
 
 struct predictor {
     uint32_t count;                 /* of classes; 0: there is no predictor */

@@ -35,8 +35,8 @@
 #include "sched/engine/queue.h"
 #include "sched/engine/rank.h"
 #include "sched/engine/residency.h"
-#include "sched/engine/working_set.h"
 #include "sched/engine/share/tenant.h"
+#include "sched/engine/working_set.h"
 #include "sched/promise.h"
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)

@@ -102,8 +102,7 @@ static bool goes_first(const struct sched_engine *engine, const struct sched_job
                        uint32_t queue)
 {
     const struct sched_job *jobs = engine->sched->jobs;
-    const struct sched_lane *lane = &engine->lanes[job->tenant];
-    uint32_t first = (job->held ? lane->held : lane->queues)[queue].jobs.head;
+    uint32_t first = sched_queue_at(engine, job, queue)->jobs.head;
     return first != SCHED_JOB_NONE && sched_policy_goes_first(engine->sched, job, &jobs[first]);
 }
 

@@ -16,12 +16,19 @@ static inline struct sched_job *sched_job_of(const struct sched *sched, const st
     return &sched->jobs[call->job];
 }
 
+/* The queue in which the job would stand at this level. */
+static inline struct sched_queue *sched_queue_at(const struct sched_engine *engine,
+                                                 const struct sched_job *job, uint32_t level)
+{
+    struct sched_lane *lane = &engine->lanes[job->tenant];
+    return job->held ? &lane->held[level] : &lane->queues[level];
+}
+
 /* The queue in which the job stands. */
 static inline struct sched_queue *sched_queue_of(const struct sched_engine *engine,
                                                  const struct sched_job *job)
 {
-    struct sched_lane *lane = &engine->lanes[job->tenant];
-    return job->held ? &lane->held[job->queue] : &lane->queues[job->queue];
+    return sched_queue_at(engine, job, job->queue);
 }
 
 /* The call of the job that came first. */

@@ -195,6 +195,24 @@ static void leave_queue(struct sched_engine *engine, const struct sched_job *job
     }
 }
 
+/* All its calls come to stand behind the jobs before it; where there are keys, they are in the same
+ * lists as those of the jobs around it. */
+static void enter_queue(struct sched_engine *engine, struct sched_job *job, bool to_head)
+{
+    struct sched_queue *queue = sched_queue_of(engine, job);
+    const struct sched_job *jobs = engine->sched->jobs;
+    link_job(engine, job, to_head);
+    queue->calls_count += job->calls_count;
+    for (uint32_t list = 0; list < CALL_LISTS; list++) {
+        uint32_t before = CALL_NONE;
+        if (job->prev != SCHED_JOB_NONE) {
+            before = engine->sched->nodes != NULL ? jobs[job->prev].ends[list].tail
+                                                  : queue->lists[list].tail;
+        }
+        paste_stretch(engine, job, list, before);
+    }
+}
+
 /* Its level is `level` from now on, of the held jobs or the others. */
 static void move(struct sched_engine *engine, struct sched_job *job, uint32_t level, bool held,
                  bool to_head)
@@ -204,12 +222,7 @@ static void move(struct sched_engine *engine, struct sched_job *job, uint32_t le
     leave_queue(engine, job);
     job->queue = level;
     job->held = held;
-    struct sched_queue *queue = sched_queue_of(engine, job);
-    for (uint32_t list = 0; list < CALL_LISTS; list++) {
-        paste_stretch(engine, job, list, to_head ? CALL_NONE : queue->lists[list].tail);
-    }
-    queue->calls_count += job->calls_count;
-    link_job(engine, job, to_head);
+    enter_queue(engine, job, to_head);
 }
 
 void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue_index,
@@ -218,7 +231,6 @@ void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32
     move(engine, job, queue_index, job->held, to_head);
 }
 
-/* All its calls are in the same lists as those of the jobs around it. */
 void sched_queue_rekey(struct sched_engine *engine, struct sched_job *job, uint64_t key)
 {
     job->key = key;
@@ -226,13 +238,7 @@ void sched_queue_rekey(struct sched_engine *engine, struct sched_job *job, uint6
         return;
     }
     leave_queue(engine, job);
-    link_job(engine, job, false);
-    sched_queue_of(engine, job)->calls_count += job->calls_count;
-    for (uint32_t list = 0; list < CALL_LISTS; list++) {
-        uint32_t before = job->prev != SCHED_JOB_NONE
-                              ? engine->sched->jobs[job->prev].ends[list].tail : CALL_NONE;
-        paste_stretch(engine, job, list, before);
-    }
+    enter_queue(engine, job, false);
 }
 
 /* Where there are keys a job is one call, and goes where its key belongs. */

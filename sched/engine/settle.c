@@ -29,11 +29,11 @@
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
+#include "sched/engine/share/tenant.h"
 #include "sched/engine/starvation.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
-#include "sched/engine/share/tenant.h"
 
 /* Of the core's copy. */
 static uint32_t *out_tokens(const struct sched_engine *engine, uint32_t index)

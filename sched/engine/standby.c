@@ -16,8 +16,8 @@
  */
 #include "sched/engine/plan.h"
 
-#include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
+#include "sched/engine/share/deal.h"
 #include "sched/policy.h"
 
 static void consider_standby(struct sched_walk *walk, struct sched_lane *lane, struct call *call)

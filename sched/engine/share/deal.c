@@ -243,22 +243,20 @@ static bool has_any_ahead(const struct sched_engine *engine, const struct sched_
 }
 
 /* What of the lane may go for a call of the other one. */
-static enum sched_victims victims_of(const struct sched_walk *walk, const struct sched_lane *lane,
-                                     const struct sched_lane *taker)
+static enum sched_victims victims_of(const struct sched_engine *engine,
+                                     const struct sched_lane *lane,
+                                     const struct sched_lane *taker, bool is_free)
 {
-    const struct sched_engine *engine = walk->engine;
-    const struct sched_lane *recovering = recovering_lane(engine);
     bool is_first = engine->planned_count == 0;
-    bool is_free = recovering == NULL || recovering == taker;
     bool is_later = lane == taker || (is_free && (is_first || is_ahead(engine, lane, taker)));
     return is_later ? SCHED_VICTIMS_LATER : SCHED_VICTIMS_IDLE;
 }
 
 /* True when nothing may go as long as no row is planned. */
-static bool is_left_out(const struct sched_walk *walk, const struct sched_lane *taker)
+static bool is_left_out(const struct sched_walk *walk, const struct sched_lane *taker,
+                        const struct sched_lane *recovering)
 {
     const struct sched_engine *engine = walk->engine;
-    const struct sched_lane *recovering = recovering_lane(engine);
     if (engine->planned_count > 0 || engine->dealt_count == 1) {
         return false;
     }
@@ -269,14 +267,16 @@ static bool is_left_out(const struct sched_walk *walk, const struct sched_lane *
 struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker)
 {
     const struct sched_engine *engine = walk->engine;
-    uint32_t count = is_left_out(walk, taker) ? 0 : engine->dealt_count;
+    const struct sched_lane *recovering = recovering_lane(engine);
+    bool is_free = recovering == NULL || recovering == taker;
+    uint32_t count = is_left_out(walk, taker, recovering) ? 0 : engine->dealt_count;
     struct sched_lane *most;
     do {
         enum sched_victims which = SCHED_VICTIMS_IDLE;
         most = NULL;
         for (uint32_t i = 0; i < count; i++) {
             struct sched_lane *lane = &engine->lanes[engine->dealt[i]];
-            enum sched_victims its = victims_of(walk, lane, taker);
+            enum sched_victims its = victims_of(engine, lane, taker, is_free);
             if (!lane->hand.searches[its].is_over &&
                 (most == NULL || lane->hand.key >= most->hand.key)) {
                 most = lane;

@@ -2,7 +2,7 @@
 /*
  * What: the table of tenants. A tenant is a trust domain: all programs of all keys that name it, or
  * of one user of the unix socket. Each has a virtual time: what it has had of the engines, divided
- * by its weight. Plans deal their rows to the tenant whose virtual time is least (engine/lane.c),
+ * by its weight. Plans deal their rows to the tenant whose virtual time is least (deal.c),
  * so a program id that is new brings its tenant nothing.
  *
  *   cost      of a step: its duration, times the largest of three parts that the tenant's rows had
@@ -11,7 +11,7 @@
  *   floor     the least virtual time of the tenants that the last plan has refused something. A
  *             tenant that has had all it asked for saves nothing up: its virtual time is the floor
  *             at least (as in VTC). When no tenant was refused anything, all are even
- *   lag       what a tenant that is refused can save up is bounded by SCHED_LAG_MAX: calls that
+ *   lag       what a tenant that is refused can save up is bounded by LAG_MAX: calls that
  *             want a row and can never have one are not worth more
  *   due       what the tenant should have had of each step: all it has had, where it asked for no
  *             more; the others share what is left, by weight (the weighted max-min share)
