@@ -21,7 +21,7 @@
 #include "sched/engine/residency.h"
 #include "sched/key.h"
 #include "sched/policy.h"
-#include "sched/prediction.h"
+#include "sched/class/prediction.h"
 #include "sched/program.h"
 
 void sched_call_accrue_wait(struct call *call, uint64_t now_us)

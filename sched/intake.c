@@ -18,7 +18,7 @@
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
 #include "sched/key.h"
-#include "sched/prediction.h"
+#include "sched/class/prediction.h"
 #include "sched/program.h"
 
 #include <string.h>

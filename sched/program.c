@@ -28,7 +28,7 @@
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
-#include "sched/prediction.h"
+#include "sched/class/prediction.h"
 #include "sched/engine/share/tenant.h"
 
 #define PROGRAM_EXPIRE_PER_PASS_MAX 64

@@ -34,7 +34,7 @@
 #include "config/base/step.h"
 #include "config/config.h"
 #include "kvmem/kvmem.h"
-#include "sched/class.h"
+#include "sched/class/class.h"
 #include "sched/engine/engine.h"
 #include "sched/ideal.h"
 #include "sched/promise.h"

@@ -56,13 +56,19 @@ static inline void heap_plan_memory(struct memory_plan *plan, const char *name, 
     memory_plan_add(plan, MEMORY_CORE, name, ids, sizeof(uint32_t));
 }
 
-static inline void heap_init(struct heap *heap, uint32_t ids, struct arena *arena)
+/* In room for `ids` entries and places that the caller has. */
+static inline void heap_init_at(struct heap *heap, uint32_t ids, struct heap_entry *entries,
+                                uint32_t *places)
 {
     ASSERT(ids > 0 && ids < HEAP_NONE / 2);
-    *heap = (struct heap){.ids = ids,
-                          .entries = arena_take(arena, ids, sizeof(struct heap_entry)),
-                          .places = arena_take(arena, ids, sizeof(uint32_t))};
+    *heap = (struct heap){.ids = ids, .entries = entries, .places = places};
     heap_clear(heap);
+}
+
+static inline void heap_init(struct heap *heap, uint32_t ids, struct arena *arena)
+{
+    struct heap_entry *entries = arena_take(arena, ids, sizeof(struct heap_entry));
+    heap_init_at(heap, ids, entries, arena_take(arena, ids, sizeof(uint32_t)));
 }
 
 static inline void heap_put(struct heap *heap, uint32_t place, struct heap_entry entry)

@@ -3,7 +3,7 @@
 /*
  * What: the predictor of what programs cost, as tools/predict has trained it and as its file
  * (sched.predictor) says it: for each class of programs a linear function of a prompt. Here it is
- * read and checked; sched/predictor.h computes with it.
+ * read and checked; sched/class/predictor.h computes with it.
  *
  * The file is GGUF: general.architecture is "predictor", and with that as prefix there are
  *

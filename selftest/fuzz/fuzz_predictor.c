@@ -13,7 +13,7 @@
 
 #include "config/model/gguf_keys.c"
 #include "config/model/predictor.h"
-#include "sched/predictor.h"
+#include "sched/class/predictor.h"
 #include "selftest/fuzz/dictionary.h"
 #include "selftest/fuzz/message.h"
 

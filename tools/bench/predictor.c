@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "sched/predictor.h"
+#include "sched/class/predictor.h"
 
 #define RUNS        31u
 #define PREDICTIONS 2000u

@@ -22,7 +22,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/hash.h"
-#include "sched/prediction.h"
+#include "sched/class/prediction.h"
 #include "tools/lab/lab.h"
 
 #define WORK_OF_OUTPUT 16       /* prompt tokens that count as much as one that is generated */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a predictor sees of a prompt: the twin of sched/predictor.c, which has the reasons."""
+"""What a predictor sees of a prompt: the twin of sched/class/predictor.c, which has the reasons."""
 import numpy
 
 VERSION = 1

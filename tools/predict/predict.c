@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/predictor.h"
+#include "sched/class/predictor.h"
 #include "tools/command_line.h"
 
 #define LINE_BYTES_MAX (64u << 20)

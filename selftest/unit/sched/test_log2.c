@@ -7,7 +7,7 @@
 
 #include "selftest/unit/test.h"
 
-#include "sched/log2.h"
+#include "sched/class/log2.h"
 
 static void test_logarithm_is_libm_s_rounded_down(void **state)
 {

@@ -11,9 +11,9 @@
 #include "selftest/unit/sched/bench.h"
 
 #include "sched/cost.h"
-#include "sched/log2.h"
-#include "sched/prediction.h"
-#include "sched/predictor.h"
+#include "sched/class/log2.h"
+#include "sched/class/prediction.h"
+#include "sched/class/predictor.h"
 
 enum { ALICE = 1, BOB = 2, PROMPT = 8 };
 

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "config/base/fnv.h"
-#include "sched/predictor.h"
+#include "sched/class/predictor.h"
 
 enum { LENGTH = PREDICTOR_BUCKETS, ONE = PREDICTOR_BUCKETS + 1, PROMPT_MAX = 3000 };
 

@@ -16,7 +16,7 @@
  * stay far below what a double holds.
  * Bounds: PREDICTOR_TOKENS and PREDICTOR_BUCKETS steps, 2 KiB of stack, no allocation.
  */
-#include "sched/predictor.h"
+#include "sched/class/predictor.h"
 
 #include <string.h>
 

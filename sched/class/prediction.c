@@ -19,14 +19,14 @@
  * Invariants: integers only.
  * Bounds: O(log domains) as a rule (class.c); a trained prediction takes what predictor.c does.
  */
-#include "sched/prediction.h"
+#include "sched/class/prediction.h"
 
 #include <string.h>
 
 #include "sched/call.h"
 #include "sched/cost.h"
-#include "sched/log2.h"
-#include "sched/predictor.h"
+#include "sched/class/log2.h"
+#include "sched/class/predictor.h"
 
 #define MEAN_PARTS 10                   /* a new value counts for a tenth at least */
 #define ERROR_ZERO (64 << LOG2_BITS)    /* more than any error, for a mean without a sign */

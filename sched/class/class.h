@@ -4,7 +4,7 @@
  * What: classes of programs: what programs of one kind have been tells what the next one will be.
  * A class is the programs of a trust domain to which their clients give one name; of programs
  * without a name, those whose first prompts begin with the same KV block. The records, and the
- * table of classes (class.c); sched/prediction.h is what they are for.
+ * table of classes (class.c); sched/class/prediction.h is what they are for.
  */
 #include <stdbool.h>
 #include <stdint.h>

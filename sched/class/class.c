@@ -19,7 +19,7 @@
  * Bounds: O(log domains). Where the most expensive class of a domain has become cheaper, or is
  * forgotten, the classes of that domain are walked once: that is after a program, not in a step.
  */
-#include "sched/class.h"
+#include "sched/class/class.h"
 
 #include <string.h>
 

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/workflow/workflow.h"
+
+#include <string.h>
+
+#include "config/base/assert.h"
+
+static uint32_t instances_of(const struct workflow_limits *limits)
+{
+    ASSERT(limits->nodes <= WORKFLOW_NODES_MAX && limits->rows <= WORKFLOW_ROWS_MAX);
+    return limits->rows * limits->nodes;
+}
+
+void workflow_table_plan_memory(struct memory_plan *plan, const struct workflow_limits *limits)
+{
+    const struct { const char *name; uint64_t of_each, size_bytes; } rows[] = {
+        {"workflows", 1, sizeof(struct workflow)},
+        {"workflow nodes", limits->nodes, sizeof(struct workflow_node)},
+        {"workflow pieces", limits->pieces, sizeof(struct workflow_piece)},
+        {"workflow readers", limits->pieces, sizeof(uint32_t)},
+        {"workflow tokens", limits->tokens, sizeof(uint32_t)},
+        {"workflow rows", limits->rows, sizeof(struct workflow_row)},
+        {"workflow values", limits->value_tokens, sizeof(uint32_t)},
+        {"workflow instances", instances_of(limits), sizeof(struct workflow_instance)},
+        {"workflow ready", instances_of(limits), sizeof(struct heap_entry)},
+        {"workflow ready", instances_of(limits), sizeof(uint32_t)},
+    };
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        memory_plan_add(plan, MEMORY_CORE, rows[i].name, limits->workflows * rows[i].of_each,
+                        rows[i].size_bytes);
+    }
+}
+
+/* The arrays of all workflows, of which the first gets the beginnings. */
+static void take_arrays(struct workflow *first, const struct workflow_limits *limits,
+                        struct heap *ready, struct arena *arena)
+{
+    uint64_t count = limits->workflows, instances = count * instances_of(limits);
+    first->nodes = arena_take(arena, count * limits->nodes, sizeof(struct workflow_node));
+    first->pieces = arena_take(arena, count * limits->pieces, sizeof(struct workflow_piece));
+    first->readers = arena_take(arena, count * limits->pieces, sizeof(uint32_t));
+    first->tokens = arena_take(arena, count * limits->tokens, sizeof(uint32_t));
+    first->rows = arena_take(arena, count * limits->rows, sizeof(struct workflow_row));
+    first->values = arena_take(arena, count * limits->value_tokens, sizeof(uint32_t));
+    first->instances = arena_take(arena, instances, sizeof(struct workflow_instance));
+    ready->entries = arena_take(arena, instances, sizeof(struct heap_entry));
+    ready->places = arena_take(arena, instances, sizeof(uint32_t));
+}
+
+void workflow_table_init(struct workflow_table *table, const struct workflow_limits *limits,
+                         struct arena *arena)
+{
+    struct workflow first = {.connection = CALL_NONE};
+    struct heap ready = {0};
+    uint64_t instances = instances_of(limits);
+    table->limits = *limits;
+    table->workflows = arena_take(arena, limits->workflows, sizeof(struct workflow));
+    take_arrays(&first, limits, &ready, arena);
+    for (uint64_t i = 0; i < limits->workflows; i++) {
+        struct workflow *flow = &table->workflows[i];
+        *flow = first;
+        flow->nodes += i * limits->nodes;
+        flow->pieces += i * limits->pieces;
+        flow->readers += i * limits->pieces;
+        flow->tokens += i * limits->tokens;
+        flow->rows += i * limits->rows;
+        flow->values += i * limits->value_tokens;
+        flow->instances += i * instances;
+        heap_init_at(&flow->ready, (uint32_t)instances, ready.entries + i * instances,
+                     ready.places + i * instances);
+    }
+}
+
+/* Everything but the arrays and the generation begins anew. */
+static void empty(struct workflow *flow, const struct workflow_limits *limits)
+{
+    const struct workflow old = *flow;
+    *flow = (struct workflow){
+        .generation = old.generation, .connection = CALL_NONE, .nodes = old.nodes,
+        .pieces = old.pieces, .readers = old.readers, .tokens = old.tokens, .rows = old.rows,
+        .values = old.values, .instances = old.instances, .ready = old.ready};
+    for (uint32_t i = 0; i < limits->rows; i++) {
+        flow->rows[i].state = WORKFLOW_ROW_FREE;
+    }
+}
+
+uint32_t workflow_take(struct workflow_table *table)
+{
+    for (uint32_t i = 0; i < table->limits.workflows; i++) {
+        struct workflow *flow = &table->workflows[i];
+        if (flow->state == WORKFLOW_FREE) {
+            empty(flow, &table->limits);
+            flow->state = WORKFLOW_INTAKE;
+            return i;
+        }
+    }
+    return WORKFLOW_NONE;
+}
+
+void workflow_release(struct workflow_table *table, uint32_t index)
+{
+    ASSERT(index < table->limits.workflows);
+    struct workflow *flow = &table->workflows[index];
+    ASSERT(flow->state == WORKFLOW_INTAKE || flow->state == WORKFLOW_DONE);
+    ASSERT(flow->open_calls == 0 && flow->ready.count == 0);
+    flow->state = WORKFLOW_FREE;
+    flow->generation++;
+}
