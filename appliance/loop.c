@@ -294,6 +294,7 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     }
     net_poll(&loop->net, loop->now_us);
     settle_engines(loop);
+    net_scan(&loop->net);
     if (engines_have_failed(loop, orders)) {
         sched_give_up(&loop->sched, loop->now_us);
     }

@@ -261,6 +261,16 @@ static bool send_news(struct net *net, uint32_t call_index, uint64_t now_us)
     return true;
 }
 
+/* A stop string that a call's last tokens complete ends it before the next plan; and what a
+ * workflow's call gave is known when the scheduler looks for it. */
+void net_scan(struct net *net)
+{
+    const struct exchange *exchange = net->exchange;
+    for (uint32_t i = 0; i < ring_count(&exchange->emit_ring); i++) {
+        net_stop_text_scan(net, exchange->emit[ring_at(&exchange->emit_ring, i)]);
+    }
+}
+
 /* One call that the scheduler has marked. */
 static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
 {

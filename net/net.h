@@ -173,6 +173,8 @@ void net_drain(struct net *net);
 void net_event(struct net *net, const struct world_event *event);
 /* Stage 1: accepts and reads, parses frames into call slots and commands, applies deadlines. */
 void net_poll(struct net *net, uint64_t now_us);
+/* Between the settlement and sched's intake: searches the new tokens for stop strings. */
+void net_scan(struct net *net);
 /* Stage 5: writes answers and frames of calls into send buffers, sends them, frees call slots. */
 void net_emit(struct net *net, uint64_t now_us);
 /* When net must run even if nothing happens. 0: now (work was left); UINT64_MAX: never. */

@@ -81,6 +81,20 @@ static bool scan_token(const struct net *net, struct call *call, uint32_t token_
     return false;
 }
 
+/* Number of tokens whose text ends where the stop string begins, or before. */
+static uint32_t tokens_before(const struct net *net, const struct call *call)
+{
+    char piece[NET_TOKEN_TEXT_BYTES_MAX];
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < call->stop_text_tokens; i++) {
+        end += net_text_of_token(net, call, i, piece);
+        if (end > call->emit.scan.stop_at) {
+            return i;
+        }
+    }
+    return call->stop_text_tokens;
+}
+
 void net_stop_text_scan(struct net *net, uint32_t call_index)
 {
     struct call *call = &net->calls->calls[call_index];
@@ -92,6 +106,7 @@ void net_stop_text_scan(struct net *net, uint32_t call_index)
         if (scan_token(net, call, scan->tokens++)) {
             call->stop_text_hit = true;
             call->stop_text_tokens = scan->tokens;
+            call->stop_text_before = tokens_before(net, call);
             net_cancel(net, call_index);
         }
     }

@@ -49,6 +49,7 @@ uint32_t call_take(struct call_table *table)
     call->state = CALL_INTAKE;
     call->connection = CALL_NONE;
     call->program = CALL_NONE;
+    call->workflow = call->instance = CALL_NONE;
     call->program_next = call->program_prev = CALL_NONE;
     call->emit.conn_next = call->emit.conn_prev = CALL_NONE;
     return index;

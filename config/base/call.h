@@ -164,10 +164,12 @@ struct call {
     uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
     uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
     uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
+    uint32_t workflow, instance;    /* that it is called for; CALL_NONE: it has a client's frame */
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t thread;                /* the client's number of the program thread; for statistics */
     bool want_text;
-    uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string */
+    uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string, */
+    uint32_t stop_text_before;      /* and those whose text lies before it */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
 

@@ -50,6 +50,13 @@ static inline uint32_t ring_push(struct ring *ring)
     return at;
 }
 
+/* The index of the slot of the i-th of those that wait. */
+static inline uint32_t ring_at(const struct ring *ring, uint32_t i)
+{
+    ASSERT(i < ring_count(ring));
+    return (ring->head + i) & (ring->capacity - 1);
+}
+
 /* The index of the slot to read; valid until the next push. */
 static inline uint32_t ring_pop(struct ring *ring)
 {

@@ -218,6 +218,22 @@ static void cancel(struct sim *sim, uint32_t index)
     }
 }
 
+/* Stop strings that net has found in the tokens of the step that was settled: it asks for the ends
+ * of these calls after all other commands. */
+static void take_stops(struct sim *sim)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    for (uint32_t i = 0; i < sim->limits.calls; i++) {
+        const struct call *call = &sim->loop.calls.calls[i];
+        struct naive_call *mirror = &naive->calls[i];
+        if (mirror->open && call->stop_text_hit && !mirror->stop_text) {
+            mirror->stop_text = mirror->cancel = true;
+            mirror->stop_text_tokens = call->stop_text_tokens;
+            cancel(sim, i);
+        }
+    }
+}
+
 /* After sched_give_up() all calls have ended. The accounts of programs are the real scheduler's. */
 static void begin_again(struct sim *sim)
 {
@@ -257,6 +273,7 @@ static void take_in(struct sim *sim)
             cancel(sim, command->call);
         }
     }
+    take_stops(sim);
     naive_expire(&lockstep->naive);
     for (uint32_t i = 0; i < lockstep->commands_count; i++) {
         const struct command *command = &lockstep->commands[i];
