@@ -115,7 +115,9 @@ struct workflow_row {
     uint32_t number;                /* the client's */
     uint32_t arrival;               /* rows that came before it */
     struct workflow_span values;    /* its part of workflow.values: columns, then values of nodes */
-    struct workflow_span columns[WORKFLOW_INPUTS_MAX];  /* in workflow.values */
+    uint32_t nodes_first;           /* where the values of nodes begin */
+    struct workflow_span columns[WORKFLOW_INPUTS_MAX];  /* in workflow.values; */
+    struct workflow_span heads[WORKFLOW_INPUTS_MAX];    /* as they are where they begin a prompt */
     uint64_t digests[WORKFLOW_INPUTS_MAX];  /* of the columns' tokens */
     uint64_t request;               /* digest of the frame */
     uint32_t unknown;               /* instances that are neither KNOWN nor FAILED */
@@ -204,6 +206,28 @@ static inline struct workflow_instance *workflow_instance(const struct workflow 
 {
     return &flow->instances[(uint64_t)row * flow->nodes_count + node];
 }
+/* Where the value of a LLM or LAMBDA node is, or will be; there is room for its max_tokens. */
+static inline uint32_t *workflow_value(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    uint32_t same = flow->nodes[node].same_as;
+    return flow->values + flow->rows[row].nodes_first + flow->nodes[same].value_offset;
+}
+/* The index of an INPUT node among the inputs. */
+static inline uint32_t workflow_column(const struct workflow *flow, uint32_t node)
+{
+    uint32_t column = 0;
+    while (flow->inputs[column] != node) {
+        column++;
+    }
+    return column;
+}
+/* What the node composes for this row: literals, columns and values, all of which are known
+ * (splice.c). The number of tokens, or UINT32_MAX: more than `max`. Without BOS. */
+uint32_t workflow_splice(const struct workflow *flow, uint32_t row, uint32_t node,
+                         uint32_t *tokens, uint32_t max);
+/* True when an operand has failed for this row. */
+bool workflow_lacks(const struct workflow *flow, uint32_t row, uint32_t node);
+
 static inline bool workflow_is_op(const struct workflow *flow, uint32_t node)
 {
     const struct workflow_node *of = &flow->nodes[node];
