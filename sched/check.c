@@ -327,4 +327,5 @@ void sched_check(const struct sched *sched)
     if (sched_policy_has_tags(sched->settings.policy)) {
         check_ideal(sched);
     }
+    sched_workflow_check(sched);
 }

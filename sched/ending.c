@@ -149,6 +149,9 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     sched_note(sched, call, now_us,
                (struct event_what){EVENT_FINISHED, {finish, status_wire(status),
                                                     call->generated_tokens, call->preemptions}});
+    if (call->workflow != CALL_NONE) {
+        sched_workflow_ended(sched, call);
+    }
     exchange_emit(sched->exchange, call);
 }
 

@@ -11,6 +11,8 @@
  * the KV pool is refused here, so the first call in order always fits (plan.c relies on it).
  * Bounds: one inbox, all passed deadlines at O(log calls) each, 64 stale programs a pass.
  */
+#include "sched/intake.h"
+
 #include "sched/deadline.h"
 #include "sched/ending.h"
 #include "sched/engine/active.h"
@@ -31,7 +33,7 @@ static enum status admit(const struct sched *sched, const struct call *call)
     const struct kvmem_settings *kv = &sched->engines[0].kv->settings;      /* all are alike */
     uint64_t pool = (uint64_t)kv->device_blocks * kv->block_tokens;
     uint64_t table = (uint64_t)kv->blocks_per_call * kv->block_tokens;
-    if (sched->draining) {
+    if (sched->draining && call->workflow == CALL_NONE) {
         return STATUS_BUSY_DRAINING;
     }
     if (sched->engine_failed) {
@@ -90,25 +92,28 @@ static bool is_at_limit(const struct sched *sched, uint32_t program)
     return limit != 0 && sched->programs[program].active_calls >= limit;
 }
 
+enum status sched_intake_admit(struct sched *sched, struct call *call, const char *class_name,
+                               uint64_t now_us)
+{
+    uint32_t program = SCHED_PROGRAM_NONE;
+    ASSERT(call->state == CALL_INTAKE);
+    TRY(admit(sched, call));
+    TRY(sched_program_start(sched, call->domain, call->program_id, now_us, &program));
+    if (is_at_limit(sched, program)) {
+        return STATUS_BUSY_CALLS_OF_PROG;
+    }
+    sched_class_join(sched, program, class_name);
+    commit(sched, call, program, now_us);
+    return STATUS_OK;
+}
+
 static void intake_call(struct sched *sched, const struct command *command, uint64_t now_us)
 {
     struct call *call = sched_call(sched, command->call);
-    uint32_t program = SCHED_PROGRAM_NONE;
-    ASSERT(call->state == CALL_INTAKE);
-    enum status status = admit(sched, call);
-    if (status == STATUS_OK) {
-        status = sched_program_start(sched, call->domain, call->program_id, now_us, &program);
-    }
-    if (status == STATUS_OK && is_at_limit(sched, program)) {
-        status = STATUS_BUSY_CALLS_OF_PROG;
-    }
+    enum status status = sched_intake_admit(sched, call, command->class_name, now_us);
     if (status != STATUS_OK) {
         refuse(sched, call, status, now_us);
-        return;
-    }
-    sched_class_join(sched, program, command->class_name);
-    commit(sched, call, program, now_us);
-    if (call->cancel || call->connection == CALL_NONE) {
+    } else if (call->cancel || call->connection == CALL_NONE) {
         sched_call_end_cancelled(sched, call, now_us);
     } else {
         sched_plan_arrival(sched_engine_of(sched, call), call);
@@ -181,9 +186,12 @@ void sched_intake(struct sched *sched, uint64_t now_us)
         case COMMAND_PROGRAM_END:
             intake_program(sched, command, now_us);
             break;
+        default:
+            sched_workflow_command(sched, command, now_us);
         }
     }
     expire_calls(sched, now_us);
+    sched_workflow_pass(sched, now_us);
     sched_program_expire(sched, now_us);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         if (!sched->engines[i].step_in_flight) {

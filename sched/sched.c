@@ -51,6 +51,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .cut_steps = option_sched_cut_steps(options) == OPTION_SCHED_CUT_STEPS_YES,
         .prefetch = option_sched_prefetch(options) == OPTION_SCHED_PREFETCH_YES,
     };
+    sched_workflow_settings_fill(&settings->workflow, options, limits);
 }
 
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
@@ -66,6 +67,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     sched_job_plan_memory(plan, settings->calls);
     heap_plan_memory(plan, "sched deadlines", settings->calls);
     sched_key_plan_memory(plan, settings);
+    sched_workflow_plan_memory(plan, settings);
     if (sched_policy_has_key(settings->policy)) {
         memory_plan_add(plan, MEMORY_CORE, "sched order", settings->calls,
                         sizeof(struct sched_node));
@@ -154,6 +156,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     sched_job_init(sched, arena);
     heap_init(&sched->deadlines, settings->calls, arena);
     sched_key_init(sched, arena);
+    sched_workflow_init(sched, wiring->workflows, arena);
     sched_policy_init(sched);
     sched_levels_init(sched);
     init_engines(sched, wiring, arena);
@@ -167,6 +170,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)
 {
     uint64_t next_us = earliest(sched_deadline_next_us(sched), sched_program_next_us(sched));
+    next_us = earliest(next_us, sched_workflow_next_us(sched, now_us));
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         const struct sched_engine *engine = &sched->engines[i];
         next_us = engine->step_in_flight ? next_us : earliest(next_us, kvmem_next_us(engine->kv));
@@ -176,7 +180,7 @@ uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)
 
 bool sched_is_idle(const struct sched *sched)
 {
-    return sched->open_calls == 0;
+    return sched->open_calls == 0 && sched_workflow_is_idle(sched);
 }
 
 static void fail_queue(struct sched_engine *engine, const struct sched_queue *queue,
@@ -209,6 +213,7 @@ void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us)
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         fail_calls(&sched->engines[i], status, now_us);
     }
+    sched_workflow_fail_all(sched, status, now_us);
     ASSERT(sched_is_idle(sched));
 }
 
@@ -288,6 +293,7 @@ void sched_report(const struct sched *sched)
     }
     stats->programs_open = sched->programs_count;
     stats->classes_known = sched->classes.count;
+    sched_workflow_report(sched);
     report_active(sched);
     report_times(sched);
     zero_kv(stats);

@@ -38,6 +38,7 @@
 #include "sched/engine/engine.h"
 #include "sched/ideal.h"
 #include "sched/promise.h"
+#include "sched/workflow/stage.h"
 
 #define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
@@ -90,6 +91,7 @@ struct sched_settings {
     bool demoted_to_head;           /* a demoted call goes before those that wait in its new queue:
                                        a running call wins a tie. false: Algorithm 1, line 21 */
     struct event_log *event_log;    /* where events are noted; NULL: nowhere */
+    struct sched_workflow_settings workflow;
 };
 
 /* An entry of the process table (4.2.1). */
@@ -181,6 +183,7 @@ struct sched {
     bool clock_due;                 /* rows of a step are charged, and it has not yet moved on */
     uint64_t ties;                  /* of jobs with equal keys, given so far */
     struct sched_classes classes;
+    struct sched_workflows workflows;
     uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
     struct sched_node *nodes;       /* [calls] of jobs; NULL: the policy has no key */
@@ -204,6 +207,7 @@ struct sched_wiring {
     struct call_table *calls;
     struct exchange *exchange;
     struct stats *stats;
+    struct workflow_table *workflows;       /* NULL: none */
     struct sched_engine_wiring {
         struct kvmem *kv;
         struct step step;

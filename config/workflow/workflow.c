@@ -64,6 +64,7 @@ void workflow_table_init(struct workflow_table *table, const struct workflow_lim
         flow->readers += i * limits->pieces;
         flow->tokens += i * limits->tokens;
         flow->rows += i * limits->rows;
+        flow->rows_max = limits->rows;
         flow->values += i * limits->value_tokens;
         flow->instances += i * instances;
         heap_init_at(&flow->ready, (uint32_t)instances, ready.entries + i * instances,
@@ -78,7 +79,7 @@ static void empty(struct workflow *flow, const struct workflow_limits *limits)
     *flow = (struct workflow){
         .generation = old.generation, .connection = CALL_NONE, .nodes = old.nodes,
         .pieces = old.pieces, .readers = old.readers, .tokens = old.tokens, .rows = old.rows,
-        .values = old.values, .instances = old.instances, .ready = old.ready};
+        .rows_max = old.rows_max, .values = old.values, .instances = old.instances, .ready = old.ready};
     for (uint32_t i = 0; i < limits->rows; i++) {
         flow->rows[i].state = WORKFLOW_ROW_FREE;
     }

@@ -86,6 +86,7 @@ struct workflow_node {
     uint32_t value_offset;          /* of its value in the tokens of a row */
     struct workflow_span readers;   /* nodes that read its value, in workflow.readers */
     uint32_t operands;              /* distinct nodes that it reads, inputs excepted */
+    uint32_t op;                    /* LLM: its place in order.ops */
 };
 
 /* What the optimiser says: sched/workflow/. An op is an LLM node that is needed and merged with no
@@ -97,6 +98,7 @@ struct workflow_op {
     uint32_t sequence, place;       /* inner sequence, and place in it */
 };
 struct workflow_order {
+    enum workflow_order_kind kind;  /* what was asked for; of AUTO: the one that was cheapest */
     uint32_t ops_count;
     struct workflow_op ops[WORKFLOW_LLMS_MAX];  /* in the order in which they are scheduled */
     uint32_t sequences_count;
@@ -134,6 +136,7 @@ enum workflow_instance_state {
 struct workflow_instance {
     uint8_t state;                  /* enum workflow_instance_state */
     bool has_asked;                 /* net has sent its ASK */
+    bool is_probed;                 /* READY: the prompt cache did not know it */
     uint16_t status;                /* FAILED: enum status */
     uint32_t missing;
     uint32_t value_tokens;          /* KNOWN: at row.values.first + node.value_offset */
@@ -151,7 +154,7 @@ struct workflow {
     uint64_t flow_id, domain;
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     bool keep, stream, want_text;
-    bool cancel;                    /* net asks */
+    bool is_closed;                 /* no more rows come */
     uint32_t connection;            /* slot, or CALL_NONE while the client is away */
     uint64_t request;               /* digest of FLOW_OPEN */
 
@@ -164,7 +167,8 @@ struct workflow {
     uint32_t outputs[WORKFLOW_OUTPUTS_MAX];     /* nodes, as the client named them */
     uint32_t row_value_tokens;      /* of a row besides its columns: values of all nodes left */
 
-    struct workflow_row *rows;      /* [limits.rows] */
+    struct workflow_row *rows;      /* [rows_max] */
+    uint32_t rows_max;              /* limits.rows */
     uint32_t *values;               /* [limits.value_tokens] */
     struct workflow_instance *instances;        /* [limits.rows * limits.nodes]: row, then node */
     uint32_t rows_given;            /* since FLOW_OPEN */
@@ -174,6 +178,7 @@ struct workflow {
     struct heap ready;              /* instances by their place in the order */
     uint32_t program;               /* slot in the process table, while `open_calls` > 0 */
     uint32_t open_calls, asked, rows_open;
+    uint32_t open_op;               /* of the call that was released last */
     uint64_t asked_since_us;        /* of the oldest question, at most */
     enum status status;             /* with DONE */
     uint64_t calls, shared, fetched;

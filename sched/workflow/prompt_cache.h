@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the values that greedy calls of workflows gave, by their prompts (paper 002, section 4). A
+ * value is found by clients of the trust domain that has computed it only. A call that is open is
+ * here, too, so that an equal one waits for it. Private to sched/.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/arena.h"
+#include "config/base/world.h"
+#include "config/workflow/workflow.h"
+
+#define PROMPT_CACHE_NONE       UINT32_MAX
+#define PROMPT_CACHE_KEY_BYTES  16      /* of an HMAC-SHA256 */
+#define PROMPT_CACHE_CHUNK      16      /* tokens that are reserved together */
+#define PROMPT_CACHE_DOMAINS    64      /* that have a share of their own; others use one together */
+
+struct prompt_cache_key { uint8_t bytes[PROMPT_CACHE_KEY_BYTES]; };
+
+struct prompt_cache_entry {
+    enum { PROMPT_CACHE_FREE, PROMPT_CACHE_OPEN, PROMPT_CACHE_KNOWN } state;
+    struct prompt_cache_key key;
+    uint32_t domain;                /* index in `domains` */
+    uint32_t tokens, first_chunk;   /* KNOWN */
+    uint32_t waiters;               /* OPEN: the first of those that wait; the caller's number */
+    uint32_t hash_next;             /* chain of the hash table, or of the free list */
+    uint32_t next, prev;            /* KNOWN: of its domain, last used first */
+};
+
+struct prompt_cache_domain {
+    uint64_t domain;
+    uint32_t entries, chunks;       /* that it holds */
+    uint32_t first, last;           /* of its KNOWN entries */
+};
+
+struct prompt_cache {
+    uint32_t entries_count, chunks_count;
+    uint32_t known, used_chunks;    /* for the gauges */
+    /* private */
+    uint8_t secret[32];
+    struct prompt_cache_entry *entries;     /* [entries_count] */
+    uint32_t *heads, heads_mask;
+    uint32_t free_entry, free_chunk;
+    uint32_t *chunk_next;           /* [chunks_count] */
+    uint32_t *tokens;               /* [chunks_count * PROMPT_CACHE_CHUNK] */
+    struct prompt_cache_domain domains[PROMPT_CACHE_DOMAINS];
+    uint32_t domains_count;
+};
+
+void prompt_cache_plan_memory(struct memory_plan *plan, uint32_t entries, uint32_t tokens);
+void prompt_cache_init(struct prompt_cache *cache, uint32_t entries, uint32_t tokens,
+                       const uint8_t secret[32], struct arena *arena);
+/* Of a greedy call with this prompt. Cost: that of an HMAC over it. */
+struct prompt_cache_key prompt_cache_key(const struct prompt_cache *cache, uint64_t domain,
+                                         const struct workflow_node *node, const uint32_t *prompt,
+                                         uint32_t prompt_tokens);
+/* The entry, OPEN or KNOWN, or PROMPT_CACHE_NONE. */
+uint32_t prompt_cache_find(const struct prompt_cache *cache, const struct prompt_cache_key *key);
+/* An OPEN entry for a key that has none, or PROMPT_CACHE_NONE: all entries are open. */
+uint32_t prompt_cache_open(struct prompt_cache *cache, uint64_t domain,
+                           const struct prompt_cache_key *key);
+/* The OPEN entry's call has ended with this value, or without one. A value for which there is no
+ * room, not even after older ones of its domain, is not kept. */
+void prompt_cache_fill(struct prompt_cache *cache, uint32_t entry, const uint32_t *tokens,
+                       uint32_t count);
+void prompt_cache_drop(struct prompt_cache *cache, uint32_t entry);
+/* Copies the value of a KNOWN entry; it is used now. Returns its tokens. */
+uint32_t prompt_cache_read(struct prompt_cache *cache, uint32_t entry, uint32_t *tokens);
+void prompt_cache_check(const struct prompt_cache *cache);
