@@ -26,6 +26,12 @@ struct step_layout loop_step_layout(const struct limits *limits)
     return layout;
 }
 
+static struct exchange_counts exchange_counts_of(const struct limits *limits)
+{
+    return (struct exchange_counts){.commands = limits->commands, .calls = limits->calls,
+                                    .workflows = limits->workflow.workflows};
+}
+
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab)
 {
@@ -35,7 +41,8 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
     kvmem_settings_fill(&kv, limits);
     event_log_plan_memory(plan, limits->events);
     call_table_plan_memory(plan, limits->calls, limits->context_tokens);
-    exchange_plan_memory(plan, limits->commands, limits->calls);
+    const struct exchange_counts exchange = exchange_counts_of(limits);
+    exchange_plan_memory(plan, &exchange);
     engine_plan_memory(plan, &kv, limits->engines);
     sched_plan_memory(plan, &sched);
     net_plan_memory(plan, limits, vocab);
@@ -105,7 +112,8 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     loop->started_us = loop->call_done_us = loop->now_us;
     event_log_init(&loop->event_log, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
-    exchange_init(&loop->exchange, limits->commands, limits->calls, arena);
+    const struct exchange_counts exchange = exchange_counts_of(limits);
+    exchange_init(&loop->exchange, &exchange, arena);
     init_engines(loop, &kv, arena);
     init_sched(loop, &sched, arena);
     add_tenants(&loop->sched, settings->keys);

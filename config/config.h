@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "config/base/status.h"
+#include "config/workflow/limits.h"
 
 #define CONFIG_ERROR_BYTES     512
 #define CONFIG_TEXT_BYTES      256
@@ -158,6 +159,7 @@ struct limits {
     uint32_t reply_tokens;          /* of all of them together */
     uint32_t text_slots;            /* connections of the text port */
     uint32_t text_page_bytes;       /* answer page of each */
+    struct workflow_limits workflow;
 };
 
 struct config_machine {             /* what limits depend on beside options and model */

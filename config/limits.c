@@ -10,6 +10,7 @@
 #include "config/keys.h"
 #include "config/options.h"
 #include "config/prefixes.h"
+#include "config/workflow/workflow.h"
 
 /*
  * What: the count of everything. Each count is a sum with one commented term for each user. A pool
@@ -99,6 +100,14 @@ static void derive_calls(struct limits *limits, const struct options *options)
     limits->step_tokens = limits->prefill_tokens    /* prompt chunks of all rows */
                         + limits->batch_calls       /* the last token of each row that decodes */
                         + limits->standby_calls;    /* and of each that waits for a place */
+}
+
+/* Of each workflow. */
+static void derive_workflows(struct limits *limits)
+{
+    limits->workflow = (struct workflow_limits){
+        .workflows = 8, .nodes = WORKFLOW_NODES_MAX, .pieces = 2048, .tokens = 16384,
+        .rows = WORKFLOW_ROWS_MAX, .value_tokens = 262144};
 }
 
 /* How many device blocks calls could use. Boot chooses between least and most by what memory has;
@@ -218,7 +227,8 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     limits->frames_per_pass = smaller(options->net_frames_per_pass.number, UINT32_MAX);
     limits->bytes_per_pass = smaller(options->net_bytes_per_pass.number, UINT32_MAX);
     uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* one pass */
-                      + limits->calls;  /* a cancel for each open call whose connection closes */
+                      + limits->calls   /* a cancel for each open call whose connection closes, */
+                      + limits->workflow.workflows; /* and for each workflow */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
     limits->replies = smaller(options->limits_replies.number, UINT32_MAX);
@@ -266,6 +276,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     *limits = (struct limits){0};
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
+    derive_workflows(limits);
     TRY(derive_blocks(limits, options, machine, error));
     derive_canary(limits, options);
     derive_retention(limits, options);

@@ -25,7 +25,7 @@
 
 #include "net/cancel.h"
 #include "net/open_calls.h"
-#include "net/preauth.h"
+#include "net/auth/preauth.h"
 
 /* When a refused client may try again: soon where a call must end, later where a program or a
  * connection must, or where the appliance has to come back. Guesses, so that refused clients

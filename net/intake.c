@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "net/auth.h"
+#include "net/auth/auth.h"
 #include "net/cancel.h"
 #include "net/open_calls.h"
 
@@ -320,7 +320,8 @@ bool net_intake_may_act(const struct net *net, const struct net_connection *conn
 {
     const struct ring *inbox = &net->exchange->inbox_ring;
     return net_connection_may_reply(net, connection) &&
-           inbox->capacity - ring_count(inbox) > net->calls->count;
+           inbox->capacity - ring_count(inbox) >
+               net->calls->count + net->settings.limits->workflow.workflows;
 }
 
 /* Acts on one whole frame; false when the connection is at its end. */

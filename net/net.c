@@ -23,8 +23,8 @@
 
 #include <string.h>
 
-#include "net/preauth.h"
-#include "net/auth.h"
+#include "net/auth/preauth.h"
+#include "net/auth/auth.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
@@ -120,6 +120,7 @@ void net_init(struct net *net, const struct net_settings *settings,
         .calls = wiring->calls,
         .exchange = wiring->exchange,
         .stats = wiring->stats,
+        .workflows = wiring->workflows,
         .due_us = UINT64_MAX,
     };
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {

@@ -28,6 +28,7 @@
 #include "config/config.h"
 #include "config/keys.h"
 #include "config/vocab/vocab.h"
+#include "config/workflow/workflow.h"
 #include "net/wire.h"
 
 #define NET_CONNECTION_NONE UINT32_MAX
@@ -66,6 +67,7 @@ struct net_wiring {                  /* what net shares with others; all of it o
     struct call_table *calls;
     struct exchange *exchange;
     struct stats *stats;
+    struct workflow_table *workflows;   /* NULL: none, and FLOW_OPEN is refused */
 };
 
 enum net_state {
@@ -133,6 +135,7 @@ struct net {
     struct call_table *calls;
     struct exchange *exchange;
     struct stats *stats;
+    struct workflow_table *workflows;
     struct net_connection *connections;     /* [limits.connections] */
     struct net_listener listeners[NET_LISTENERS_MAX];
     bool draining;

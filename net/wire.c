@@ -5,7 +5,8 @@
  *
  * How: net/frames.def states the fields of each payload once, for both directions
  * (net/wire_table.c). Here is what it cannot say: the versions of HELLO, and what follows the fixed
- * parts of PROGRAM_START and TOKENS. CALL, which has the most to check, is in net/wire_call.c.
+ * parts of PROGRAM_START and TOKENS. CALL, which has the most to check, is in net/wire_call.c, and
+ * the frames of workflows are in net/wire_workflow.c.
  *
  * Invariants: nothing is read beyond `count`; a refusal changes only `fault`; wire lengths enter
  * arithmetic only as 64-bit values, after the checks of wire_header_decode().
@@ -167,6 +168,7 @@ static enum status decode_exact(enum wire_type type, struct bytes in, void *fram
     }
 #define DECODE_SHARED(name, id) DECODE_EXACT(name, id)
 #define DECODE_OPEN(name, id)
+#define DECODE_PART(name, id)
 #define LAYOUT(name, id, length) DECODE_##length(name, id)
 #include "net/frames.def"
 
@@ -243,6 +245,16 @@ uint32_t wire_frame_close(struct bytes *out, uint8_t type)
     return out->at;
 }
 
+void wire_put_block(struct bytes *out, const uint8_t *bytes, uint64_t count)
+{
+    if (out->failed || count > bytes_left(out)) {
+        out->failed = true;
+    } else if (count > 0) {
+        memcpy(out->target + out->at, bytes, count);
+        out->at += (uint32_t)count;
+    }
+}
+
 /* Layouts take what they write as not const, because they also read: they get a copy. */
 static uint32_t encode_exact(enum wire_type type, void *copy, uint8_t *bytes, uint32_t max)
 {
@@ -259,6 +271,7 @@ static uint32_t encode_exact(enum wire_type type, void *copy, uint8_t *bytes, ui
 #define ENCODE_EXACT(name, id)  WIRE_ENCODER_EXACT(name) ENCODE(name, WIRE_##id)
 #define ENCODE_SHARED(name, id) WIRE_ENCODER_SHARED(name) ENCODE(name, type)
 #define ENCODE_OPEN(name, id)
+#define ENCODE_PART(name, id)
 #define LAYOUT(name, id, length) ENCODE_##length(name, id)
 #include "net/frames.def"
 
@@ -284,9 +297,6 @@ uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tok
         uint32_t token = tokens[i];
         bytes_u32(&out, &token);
     }
-    if (copy.text_bytes > 0 && bytes_fits(&out, copy.text_bytes)) {
-        memcpy(out.target + out.at, copy.text, copy.text_bytes);
-        out.at += copy.text_bytes;
-    }
+    wire_put_block(&out, copy.text, copy.text_bytes);
     return wire_frame_close(&out, WIRE_TOKENS);
 }

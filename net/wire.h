@@ -24,6 +24,7 @@
 #include "config/base/call.h"
 #include "config/base/fnv.h"
 #include "config/base/status.h"
+#include "net/wire_workflow.h"
 
 #define WIRE_MAGIC          UINT32_C(0x31584741)
 #define WIRE_VERSION        1
@@ -36,7 +37,7 @@
 #define WIRE_SECRET_BYTES   32          /* of a key that client and appliance share */
 #define WIRE_NONCE_BYTES    32
 #define WIRE_MAC_BYTES      32          /* HMAC-SHA256 */
-#define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server but TOKENS, whole */
+#define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server that has no tail */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
 #define WIRE_PARTS_MAX      UINT16_MAX
 #define WIRE_QUEUES_MAX     64          /* queues that an appliance may have */
@@ -229,11 +230,14 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 #define WIRE_ENCODER_SHARED(name) \
     uint32_t wire_##name##_encode(const struct wire_##name *frame, enum wire_type type, \
                                   uint8_t *bytes, uint32_t max)
-#define WIRE_ENCODER_OPEN(name) struct wire_##name      /* declared by hand, below */
 #define WIRE_DECODER(name) \
     MUST_CHECK enum status wire_##name##_decode(const uint8_t *bytes, uint32_t count, \
                                                 struct wire_##name *frame, struct wire_fault *fault)
-#define LAYOUT(name, id, length) WIRE_DECODER(name); WIRE_ENCODER_##length(name);
+#define WIRE_CODEC_EXACT(name)  WIRE_DECODER(name); WIRE_ENCODER_EXACT(name);
+#define WIRE_CODEC_SHARED(name) WIRE_DECODER(name); WIRE_ENCODER_SHARED(name);
+#define WIRE_CODEC_OPEN(name)   WIRE_DECODER(name);     /* encoders: below, and wire_workflow.h */
+#define WIRE_CODEC_PART(name)                           /* wire_workflow.h */
+#define LAYOUT(name, id, length) WIRE_CODEC_##length(name)
 #include "net/frames.def"
 
 uint32_t wire_program_start_encode(const struct wire_program_start *frame, uint8_t *bytes,

@@ -114,17 +114,6 @@ enum status wire_call_decode(const uint8_t *bytes, uint32_t count, struct wire_c
     return STATUS_OK;
 }
 
-/* Appends bytes as they are. */
-static void put_block(struct bytes *out, const uint8_t *bytes, uint64_t count)
-{
-    if (out->failed || count > bytes_left(out)) {
-        out->failed = true;
-    } else if (count > 0) {
-        memcpy(out->target + out->at, bytes, count);
-        out->at += (uint32_t)count;
-    }
-}
-
 uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max)
 {
     struct bytes out = wire_frame_open(bytes, max);
@@ -143,7 +132,7 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
         bytes_block(&out, copy.stop_texts[i].bytes, copy.stop_texts[i].length_bytes);
     }
     bool is_text = (copy.flags & WIRE_CALL_TEXT_PROMPT) != 0;
-    put_block(&out, copy.parts, (uint64_t)copy.parts_count * sizeof(uint32_t));
-    put_block(&out, copy.prompt, (uint64_t)copy.prompt_count * (is_text ? 1 : sizeof(uint32_t)));
+    wire_put_block(&out, copy.parts, (uint64_t)copy.parts_count * sizeof(uint32_t));
+    wire_put_block(&out, copy.prompt, (uint64_t)copy.prompt_count * (is_text ? 1 : sizeof(uint32_t)));
     return out.failed ? 0 : wire_frame_close(&out, WIRE_CALL);
 }

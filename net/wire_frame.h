@@ -19,6 +19,8 @@ MUST_CHECK enum status wire_layout_check(const struct wire_layout *layout, const
 /* The payload was read to its end, and its reserved bytes were zero. */
 enum status wire_check_end(const struct bytes *in, struct wire_fault *fault);
 
+/* Appends bytes as they are. */
+void wire_put_block(struct bytes *out, const uint8_t *bytes, uint64_t count);
 /* A frame to be written: its payload goes after the room for the header, which close() fills.
  * close() returns the bytes of the frame, or 0 when they did not fit. */
 struct bytes wire_frame_open(uint8_t *bytes, uint32_t max);

@@ -58,12 +58,14 @@
                   "a frame of exact length fits the room of a reply");
 #define FITS_REPLY_SHARED(name) FITS_REPLY_EXACT(name)
 #define FITS_REPLY_OPEN(name)
+#define FITS_REPLY_PART(name)
 #define LAYOUT(name, id, length) FITS_REPLY_##length(name)
 #include "net/frames.def"
 
 #define IS_OPEN_EXACT  false
 #define IS_OPEN_SHARED false
 #define IS_OPEN_OPEN   true
+#define IS_OPEN_PART   true
 #define LAYOUT(name, id, length)                                                      \
     const struct wire_layout wire_##name##_layout = {                                 \
         .rows = name##_rows, .rows_count = sizeof name##_rows / sizeof name##_rows[0], \
@@ -250,7 +252,7 @@ enum status wire_layout_check(const struct wire_layout *layout, const void *fram
     for (uint32_t i = 0; i < layout->rows_count; i++) {
         const struct wire_row *row = &layout->rows[i];
         const uint8_t *member = (const uint8_t *)frame + row->member;
-        if (row->error == WIRE_FIELD_CALL_ID) {
+        if (row->error == WIRE_FIELD_CALL_ID || row->error == WIRE_FIELD_FLOW_ID) {
             fault->call_id = load(member, row->member_bytes);
         }
         if (row->range.is_checked) {

@@ -186,8 +186,13 @@ void sched_intake(struct sched *sched, uint64_t now_us)
         case COMMAND_PROGRAM_END:
             intake_program(sched, command, now_us);
             break;
-        default:
+        case COMMAND_WORKFLOW_OPEN:
+        case COMMAND_WORKFLOW_ROW:
+        case COMMAND_WORKFLOW_ANSWER:
+        case COMMAND_WORKFLOW_CLOSE:
+        case COMMAND_WORKFLOW_CANCEL:
             sched_workflow_command(sched, command, now_us);
+            break;
         }
     }
     expire_calls(sched, now_us);

@@ -149,6 +149,18 @@ static const struct frame_row {
 #define FRAME(id, type, from, layout, answer) {#id, #from, #layout, answer, type},
 #include "net/frames.def"
 };
+static const struct part_row {
+    const char *layout;
+    unsigned bytes;
+    bool is_part;                   /* of the tail of a frame */
+} part_rows[] = {
+#define IS_PART_EXACT  false
+#define IS_PART_SHARED false
+#define IS_PART_OPEN   false
+#define IS_PART_PART   true
+#define LAYOUT(name, id, length) {#name, sizeof(struct wire_bytes_##name), IS_PART_##length},
+#include "net/frames.def"
+};
 static const struct flag_row {
     const char *frame, *id, *help;
     unsigned value;
@@ -244,6 +256,11 @@ static void write_title(const char *name)
         if (strcmp(frame_rows[i].layout, name) == 0) {
             printf("%s%s", layout == NULL ? "**" : ", ", frame_rows[i].id);
             layout = wire_layout_of((uint8_t)frame_rows[i].type);
+        }
+    }
+    for (size_t i = 0; i < COUNT(part_rows); i++) {
+        if (part_rows[i].is_part && strcmp(part_rows[i].layout, name) == 0) {
+            printf("Each element (%u and more):\n\n", part_rows[i].bytes);
         }
     }
     if (layout != NULL) {
@@ -372,6 +389,30 @@ static void write_python_layout(const char *layout)
     }
 }
 
+/* A flag that an earlier frame has too is told apart by the name of its own. */
+static void write_python_flag(size_t at)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < at; i++) {
+        is_first = is_first && strcmp(flag_rows[i].id, flag_rows[at].id) != 0;
+    }
+    printf("%s%s%s = %u\n", is_first ? "" : flag_rows[at].frame, is_first ? "" : "_",
+           flag_rows[at].id, flag_rows[at].value);
+}
+
+static void write_python_parts(void)
+{
+    printf("\n# Fixed parts of what a tail repeats.\nPARTS = {\n");
+    for (size_t i = 0; i < COUNT(part_rows); i++) {
+        if (part_rows[i].is_part) {
+            printf("    \"%s\": {\n", part_rows[i].layout);
+            write_python_layout(part_rows[i].layout);
+            printf("    },\n");
+        }
+    }
+    printf("}\n");
+}
+
 static void write_python(void)
 {
     printf("# SPDX-License-Identifier: MIT\n"
@@ -382,7 +423,7 @@ static void write_python(void)
     }
     printf("\n# Flags.\n");
     for (size_t i = 0; i < COUNT(flag_rows); i++) {
-        printf("%s = %u\n", flag_rows[i].id, flag_rows[i].value);
+        write_python_flag(i);
     }
     printf("\n# Ends of a call.\n");
     for (size_t i = 0; i < COUNT(finish_rows); i++) {
@@ -396,6 +437,7 @@ static void write_python(void)
         printf("    },\n");
     }
     printf("}\n");
+    write_python_parts();
 }
 
 static int usage(void)

@@ -7,9 +7,11 @@
  *   outbox  sched -> net   answers to program commands
  *   emit    sched -> net   calls that have something new to tell, each at most once; net marks
  *                          one itself when it answers it from its record of ended calls
+ *   news    sched -> net   workflows that have something new to tell, each at most once
  *
- * Capacity: net acts on a frame only while every call's one CANCEL still fits after it; a call is
- * at most once in `emit`; an answer is always the answer to one command of the same pass.
+ * Capacity: net acts on a frame only while one CANCEL of every call and every workflow still fits
+ * after it; a call is at most once in `emit`, a workflow in `news`; an answer is always the answer to
+ * one command of the same pass.
  */
 #include "config/base/call.h"
 #include "config/base/ring.h"
@@ -19,6 +21,11 @@ enum command_kind {
     COMMAND_CANCEL,             /* call.cancel was set */
     COMMAND_PROGRAM_START,
     COMMAND_PROGRAM_END,
+    COMMAND_WORKFLOW_OPEN,      /* the workflow is ORDERING: it is to be optimised */
+    COMMAND_WORKFLOW_ROW,       /* the row is GIVEN: its columns are in their place */
+    COMMAND_WORKFLOW_ANSWER,    /* the value of a lambda is in its place, or it failed */
+    COMMAND_WORKFLOW_CLOSE,     /* no more rows */
+    COMMAND_WORKFLOW_CANCEL,    /* workflow.cancel was set */
 };
 
 struct command {
@@ -31,6 +38,12 @@ struct command {
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     char class_name[CALL_CLASS_BYTES + 1];  /* PROGRAM_START, and the lab's CALLs: of the
                                                program; empty: none */
+    uint32_t workflow;          /* WORKFLOW_*, with its generation: dropped when it does not match */
+    uint32_t workflow_generation;
+    uint32_t row;               /* WORKFLOW_ROW, WORKFLOW_ANSWER: index of its place in the workflow */
+    uint32_t node;              /* WORKFLOW_ANSWER: the lambda, */
+    uint32_t tokens_count;      /* the length of its value, */
+    bool failed;                /* or that it has none */
 };
 
 struct answer {
@@ -51,12 +64,20 @@ struct exchange {
     struct answer *outbox;
     struct ring emit_ring;      /* sched pushes, net pops; full: impossible, one per call */
     uint32_t *emit;
+    struct ring news_ring;      /* sched pushes, net pops; full: impossible, one per workflow */
+    uint32_t *news;
+    bool *is_news;              /* of each workflow: it is in `news` */
 };
 
-void exchange_plan_memory(struct memory_plan *plan, uint32_t commands, uint32_t calls);
-void exchange_init(struct exchange *exchange, uint32_t commands, uint32_t calls,
+struct exchange_counts { uint32_t commands, calls, workflows; };
+void exchange_plan_memory(struct memory_plan *plan, const struct exchange_counts *counts);
+void exchange_init(struct exchange *exchange, const struct exchange_counts *counts,
                    struct arena *arena);
 void exchange_command(struct exchange *exchange, const struct command *command);
 void exchange_answer(struct exchange *exchange, const struct answer *answer);
 /* Marks the call as having news; a second mark before net looked is free. */
 void exchange_emit(struct exchange *exchange, struct call *call);
+/* The same for a workflow. */
+void exchange_workflow_news(struct exchange *exchange, uint32_t workflow);
+/* The next workflow that has news, which is unmarked; there must be one. */
+uint32_t exchange_workflow_news_pop(struct exchange *exchange);

@@ -29,6 +29,7 @@
 #include "config/base/arena.h"
 #include "config/base/call.h"
 #include "config/base/heap.h"
+#include "config/workflow/limits.h"
 
 #define WORKFLOW_NONE         UINT32_MAX
 #define WORKFLOW_NODES_MAX    256       /* of one workflow */
@@ -37,13 +38,6 @@
 #define WORKFLOW_ROWS_MAX     64        /* so are the rows that are open at once */
 #define WORKFLOW_OUTPUTS_MAX  WORKFLOW_NODES_MAX
 #define WORKFLOW_NAME_BYTES   32        /* of a lambda, zero-terminated when it is shorter */
-
-struct workflow_limits {
-    uint32_t workflows;             /* open at once; 0: off */
-    uint32_t nodes, pieces, tokens; /* of one workflow; tokens of all its literals */
-    uint32_t rows;
-    uint32_t value_tokens;          /* of the inputs and values of all its rows */
-};
 
 enum workflow_kind { WORKFLOW_INPUT, WORKFLOW_TEXT, WORKFLOW_LLM, WORKFLOW_LAMBDA };
 enum workflow_state {

@@ -11,6 +11,11 @@ CALL = 0x05
 CANCEL = 0x06
 PING = 0x07
 CHAT_ASK = 0x08
+FLOW_OPEN = 0x09
+ROW = 0x0a
+ANSWER = 0x0b
+FLOW_CLOSE = 0x0c
+FLOW_CANCEL = 0x0d
 WELCOME = 0x81
 AUTH_REPLY = 0x82
 PROGRAM_OK = 0x83
@@ -19,6 +24,11 @@ TOKENS = 0x86
 DONE = 0x87
 PONG = 0x88
 CHAT = 0x89
+FLOW_OK = 0x8a
+VALUE = 0x8b
+ASK = 0x8c
+ROW_DONE = 0x8d
+FLOW_DONE = 0x8e
 ERROR = 0x8f
 
 # Flags.
@@ -27,7 +37,14 @@ WANT_TEXT = 2
 IGNORE_EOS = 4
 ADD_BOS = 8
 PARSE_SPECIAL = 16
+KEEP = 1
+STREAM = 2
+FLOW_OPEN_WANT_TEXT = 4
+FLOW_NODE_IGNORE_EOS = 1
 REPLAYED = 1
+RESUMED = 1
+LAST = 1
+ASK_LAST = 1
 
 # Ends of a call.
 LENGTH = 1
@@ -84,6 +101,32 @@ LAYOUTS = {
     CHAT_ASK: {
         "nonce": "Q",
         "first": "I",
+    },
+    FLOW_OPEN: {
+        "flow_id": "Q",
+        "program_id": "16s",
+        "flags": "I",
+        "nodes": "H",
+        "operands": "H",
+        "outputs": "H",
+        "texts": "H",
+    },
+    ROW: {
+        "flow_id": "Q",
+        "row": "I",
+        "columns": "I",
+    },
+    ANSWER: {
+        "flow_id": "Q",
+        "row": "I",
+        "node": "I",
+        "failed": "I",
+    },
+    FLOW_CLOSE: {
+        "flow_id": "Q",
+    },
+    FLOW_CANCEL: {
+        "flow_id": "Q",
     },
     WELCOME: {
         "version": "H",
@@ -149,6 +192,53 @@ LAYOUTS = {
         "first": "I",
         "system": "112s",
     },
+    FLOW_OK: {
+        "flow_id": "Q",
+        "given": "I",
+        "pruned": "I",
+        "merged": "I",
+        "left": "I",
+        "rows": "I",
+        "flags": "I",
+    },
+    VALUE: {
+        "flow_id": "Q",
+        "row": "I",
+        "output": "I",
+        "first_index": "I",
+        "tokens_count": "I",
+        "text_bytes": "I",
+        "flags": "I",
+    },
+    ASK: {
+        "flow_id": "Q",
+        "row": "I",
+        "node": "I",
+        "first_byte": "I",
+        "text_bytes": "I",
+        "flags": "I",
+    },
+    ROW_DONE: {
+        "flow_id": "Q",
+        "row": "I",
+        "status": "H",
+        "reserved": "2s",
+        "calls": "I",
+        "shared": "I",
+        "fetched": "I",
+        "reserved_2": "4s",
+        "digest": "Q",
+    },
+    FLOW_DONE: {
+        "flow_id": "Q",
+        "status": "H",
+        "reserved": "2s",
+        "rows": "I",
+        "calls": "Q",
+        "shared": "Q",
+        "fetched": "Q",
+        "digest": "Q",
+    },
     ERROR: {
         "status": "H",
         "field": "B",
@@ -161,5 +251,24 @@ LAYOUTS = {
         "min": "Q",
         "max": "Q",
         "text": "96s",
+    },
+}
+
+# Fixed parts of what a tail repeats.
+PARTS = {
+    "flow_node": {
+        "kind": "B",
+        "stop_ids": "B",
+        "stop_texts": "B",
+        "flags": "B",
+        "operands": "I",
+        "max_tokens": "I",
+        "est": "I",
+        "temperature": "f",
+        "top_k": "I",
+        "top_p": "f",
+        "min_p": "f",
+        "repeat_penalty": "f",
+        "seed": "Q",
     },
 }

@@ -45,22 +45,28 @@ static uint8_t cramped[FRAME_MAX];
         ASSERT(cramped[trip->count - 1] == CANARY);                                           \
     }
 
-/* The encoder of TOKENS takes ids as host integers, and must read no others. */
-static const uint32_t *host_ids(const struct wire_tokens *tokens)
+/* The encoders of TOKENS and VALUE take ids as host integers, and must read no others. */
+static const uint32_t *host_ids(const uint8_t *tokens, uint32_t count)
 {
     static uint32_t ids[PAYLOAD_MAX / sizeof(uint32_t)];
-    memcpy(ids, tokens->tokens, tokens->tokens_count * sizeof ids[0]);
+    memcpy(ids, tokens, count * sizeof ids[0]);
     return ids;
 }
 
 #define TRIP_EXACT(name)  TRIP(name,)
 #define TRIP_SHARED(name) TRIP(name, trip->type,)
 #define TRIP_OPEN(name)
+#define TRIP_PART(name)
 #define LAYOUT(name, id, length) TRIP_##length(name)
 #include "net/frames.def"
 TRIP(program_start,)
 TRIP(call,)
-TRIP(tokens, host_ids(&got),)
+TRIP(tokens, host_ids(got.tokens, got.tokens_count),)
+TRIP(flow_open,)
+TRIP(flow_row,)
+TRIP(flow_answer,)
+TRIP(flow_value, host_ids(got.tokens, got.tokens_count),)
+TRIP(flow_ask,)
 
 static void (*const trips[256])(const uint8_t *payload, uint32_t count, struct trip *trip) = {
 #define FRAME(id, type, from, layout, answer) [type] = trip_##layout,
@@ -99,7 +105,8 @@ static void check_payload(enum wire_type type, const uint8_t *payload, uint32_t 
     ASSERT(trip.count == WIRE_HEADER_BYTES + count);
     check_header(&trip);
     /* An unknown status code becomes a known one: the bytes change, but only once. */
-    bool has_status = type == WIRE_DONE || type == WIRE_ERROR;
+    bool has_status = type == WIRE_DONE || type == WIRE_ERROR ||
+                      type == WIRE_ROW_DONE || type == WIRE_FLOW_DONE;
     ASSERT(has_status || memcmp(bytes + WIRE_HEADER_BYTES, payload, count) == 0);
     trips[type](bytes + WIRE_HEADER_BYTES, count, &again);
     ASSERT(again.status == STATUS_OK && again.count == trip.count);

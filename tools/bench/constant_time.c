@@ -21,7 +21,7 @@
 #include <string.h>
 #include <x86intrin.h>
 
-#include "net/auth.h"
+#include "net/auth/auth.h"
 #include "tools/command_line.h"
 
 #define SAMPLES      1000000u

@@ -131,7 +131,7 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
     step_layout_init(&bench.step.layout);
     event_log_plan_memory(&plan, EVENTS_COUNT);
     call_table_plan_memory(&plan, calls, CONTEXT_TOKENS);
-    exchange_plan_memory(&plan, COMMANDS, calls);
+    exchange_plan_memory(&plan, &(struct exchange_counts){.commands = COMMANDS, .calls = calls});
     kvmem_plan_memory(&plan, &kv);
     sched_plan_memory(&plan, &settings);
     memory_plan_add(&plan, MEMORY_CORE, "step record", 1, bench.step.layout.total_bytes);
@@ -140,7 +140,8 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
     }
     event_log_init(&bench.event_log, EVENTS_COUNT, &arena);
     call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
-    exchange_init(&bench.exchange, COMMANDS, calls, &arena);
+    exchange_init(&bench.exchange, &(struct exchange_counts){.commands = COMMANDS, .calls = calls},
+                  &arena);
     kvmem_init(&bench.kv, &kv, &arena);
     bench.step.base = arena_take(&arena, 1, bench.step.layout.total_bytes);
     struct sched_engine_wiring engine = {.kv = &bench.kv, .step = bench.step};

@@ -46,7 +46,8 @@ static void test_emit_marks_a_call_once(void **state)
     struct exchange exchange;
     struct arena *arena = test_arena();
     call_table_init(&table, 4, 16, arena);
-    exchange_init(&exchange, 8, 4, arena);
+    exchange_init(&exchange, &(struct exchange_counts){.commands = 8, .calls = 4},
+                  arena);
     uint32_t index = call_take(&table);
     exchange_emit(&exchange, &table.calls[index]);
     exchange_emit(&exchange, &table.calls[index]);
@@ -70,6 +71,22 @@ static void test_step_sections_do_not_overlap(void **state)
     assert_true((uint8_t *)step_out_tokens(&step, 5) <= step.base + step.layout.total_bytes);
 }
 
+static void test_news_marks_a_workflow_once(void **state)
+{
+    struct exchange exchange;
+    exchange_init(&exchange, &(struct exchange_counts){.commands = 8, .calls = 4, .workflows = 3},
+                  test_arena());
+    exchange_workflow_news(&exchange, 2);
+    exchange_workflow_news(&exchange, 0);
+    exchange_workflow_news(&exchange, 2);
+    assert_int_equal(ring_count(&exchange.news_ring), 2);
+    assert_int_equal(exchange_workflow_news_pop(&exchange), 2);
+    exchange_workflow_news(&exchange, 2);
+    assert_int_equal(exchange_workflow_news_pop(&exchange), 0);
+    assert_int_equal(exchange_workflow_news_pop(&exchange), 2);
+    assert_true(ring_is_empty(&exchange.news_ring));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -77,6 +94,7 @@ int main(void)
         cmocka_unit_test(test_release_of_a_running_or_listed_call_asserts),
         cmocka_unit_test(test_emit_marks_a_call_once),
         cmocka_unit_test(test_step_sections_do_not_overlap),
+        cmocka_unit_test(test_news_marks_a_workflow_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

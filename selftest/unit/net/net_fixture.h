@@ -139,7 +139,9 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     };
     f->limits.keys = keys != NULL ? CONFIG_KEYS_MAX : 0;
     call_table_init(&f->calls, limits->calls, limits->context_tokens, arena);
-    exchange_init(&f->exchange, limits->commands, limits->calls, arena);
+    exchange_init(&f->exchange,
+                  &(struct exchange_counts){.commands = limits->commands, .calls = limits->calls,
+                                            .workflows = limits->workflow.workflows}, arena);
     uint64_t before = arena->used_bytes;
     net_plan_memory(&f->plan, &f->limits, &f->vocab.info);
     net_init(&f->net, &settings, keys,

@@ -247,7 +247,8 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     settings.calls = 200;
     settings.programs = 200;
     call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena);
-    exchange_init(&bench->exchange, 256, 200, arena);
+    exchange_init(&bench->exchange, &(struct exchange_counts){.commands = 256, .calls = 200},
+                  arena);
     struct kvmem_settings kv = bench_kv(16);
     kv.calls = 200;
     kv.holders = settings.programs;

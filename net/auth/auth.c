@@ -11,7 +11,7 @@
  * has, and gets the same answer in the same time (tools/bench/constant_time.c measures it).
  * Bounds: O(keys), two HMACs over 116 bytes.
  */
-#include "net/auth.h"
+#include "net/auth/auth.h"
 
 #include <string.h>
 

@@ -19,7 +19,7 @@
  * is_preauth. A local peer never enters: the kernel has said who it is.
  * Bounds: O(limits.preauth) for an accept.
  */
-#include "net/preauth.h"
+#include "net/auth/preauth.h"
 
 #define SHARE 4     /* of the handshake's time, during which a connection keeps its place */
 
