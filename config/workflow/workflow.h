@@ -245,16 +245,30 @@ struct workflow_source {            /* as FLOW_OPEN brings it, decoded; nodes ar
     const struct workflow_text *texts;
     uint32_t texts_count;
 };
+/* A literal: its parts are one text. */
+struct workflow_literal {
+    const struct workflow_text *parts;
+    uint32_t parts_count;
+    bool leads;                     /* it begins a prompt */
+};
 /* Text to tokens: net's is the vocabulary's, that of `agx flow --explain` a token for each byte.
- * `leads`: the text begins a prompt. Returns the number of tokens, or UINT32_MAX: more than max. */
+ * Returns the number of tokens, or UINT32_MAX: more than max. */
 struct workflow_encoder {
-    uint32_t (*encode)(void *self, const struct workflow_text *parts, uint32_t parts_count,
-                       bool leads, uint32_t *tokens, uint32_t max);
+    uint32_t (*encode)(void *self, const struct workflow_literal *literal, uint32_t *tokens,
+                       uint32_t max);
     void *self;
 };
 /* Fills the pieces and tokens of every node: TEXT nodes inlined, neighbouring literals joined and
- * encoded as one text, equal literals kept once. BUSY_SPACE: limits.pieces or limits.tokens is
- * too small; *node is where. */
+ * encoded as one text, equal literals kept once: two pieces of one role are equal just when they
+ * have the same tokens. A TEXT node that is no output has no pieces: what reads it has them.
+ * `kind` and `is_output` of all nodes must be set, operands be earlier nodes, and flow->values be
+ * free: it is used. BUSY_SPACE: a limit is too small, or texts within texts are too many; *node is
+ * where. */
 MUST_CHECK enum status workflow_compose(struct workflow *flow, const struct workflow_limits *limits,
                                         const struct workflow_source *source,
                                         const struct workflow_encoder *encoder, uint32_t *node);
+/* True when the value of an input begins the prompt of some call; when it comes elsewhere too: in
+ * a prompt, in a question to the client or as an output. Both may be: the column is encoded in two
+ * ways then. After workflow_compose(). */
+bool workflow_input_leads(const struct workflow *flow, uint32_t node);
+bool workflow_input_follows(const struct workflow *flow, uint32_t node);
