@@ -41,6 +41,7 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
     kvmem_settings_fill(&kv, limits);
     event_log_plan_memory(plan, limits->events);
     call_table_plan_memory(plan, limits->calls, limits->context_tokens);
+    workflow_table_plan_memory(plan, &limits->workflow);
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_plan_memory(plan, &exchange);
     engine_plan_memory(plan, &kv, limits->engines);
@@ -76,7 +77,8 @@ static void init_sched(struct loop *loop, const struct sched_settings *settings,
                                                   .step = loop->engines[i].step};
     }
     const struct sched_wiring wiring = {.calls = &loop->calls, .exchange = &loop->exchange,
-                                        .stats = &loop->stats, .engines = engines};
+                                        .stats = &loop->stats, .workflows = &loop->workflows,
+                                        .engines = engines};
     sched_init(&loop->sched, settings, &wiring, arena);
 }
 
@@ -108,10 +110,15 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     world->entropy(world->self, net.boot_id, sizeof net.boot_id);
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
     world->entropy(world->self, sched.hash_key, sizeof sched.hash_key);
+    world->entropy(world->self, sched.workflow.secret, sizeof sched.workflow.secret);
+    sched.workflow.bos_id = settings->vocab->info.bos_id;
+    sched.workflow.eos_id = settings->vocab->info.eos_id;
+    sched.workflow.eot_id = settings->vocab->info.eot_id;
     loop->world_us = loop->now_us = world->now_us(world->self);
     loop->started_us = loop->call_done_us = loop->now_us;
     event_log_init(&loop->event_log, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
+    workflow_table_init(&loop->workflows, &limits->workflow, arena);
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_init(&loop->exchange, &exchange, arena);
     init_engines(loop, &kv, arena);
@@ -119,7 +126,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     add_tenants(&loop->sched, settings->keys);
     const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
                                       .calls = &loop->calls, .exchange = &loop->exchange,
-                                      .stats = &loop->stats};
+                                      .stats = &loop->stats, .workflows = &loop->workflows};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
 }

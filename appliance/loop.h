@@ -35,6 +35,7 @@ struct loop {
     struct stats stats;
     struct event_log event_log;
     struct call_table calls;
+    struct workflow_table workflows;
     struct exchange exchange;
     struct engine *engines;         /* [engines_count] */
     uint32_t engines_count;         /* limits.engines */

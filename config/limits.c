@@ -102,12 +102,16 @@ static void derive_calls(struct limits *limits, const struct options *options)
                         + limits->standby_calls;    /* and of each that waits for a place */
 }
 
-/* Of each workflow. */
-static void derive_workflows(struct limits *limits)
+static void derive_workflows(struct limits *limits, const struct options *options)
 {
     limits->workflow = (struct workflow_limits){
-        .workflows = 8, .nodes = WORKFLOW_NODES_MAX, .pieces = 2048, .tokens = 16384,
-        .rows = WORKFLOW_ROWS_MAX, .value_tokens = 262144};
+        .workflows = smaller(options->workflow_workflows.number, UINT32_MAX),
+        .nodes = smaller(options->workflow_nodes.number, WORKFLOW_NODES_MAX),
+        .pieces = smaller(options->workflow_pieces.number, UINT32_MAX),
+        .tokens = smaller(options->workflow_tokens.number, UINT32_MAX),
+        .rows = smaller(options->workflow_rows.number, WORKFLOW_ROWS_MAX),
+        .value_tokens = smaller(options->workflow_values.number, UINT32_MAX),
+    };
 }
 
 /* How many device blocks calls could use. Boot chooses between least and most by what memory has;
@@ -249,18 +253,6 @@ static void derive_access(struct limits *limits, const struct options *options)
     limits->keys = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK ? CONFIG_KEYS_MAX : 0;
 }
 
-static void derive_workflows(struct limits *limits, const struct options *options)
-{
-    limits->workflow = (struct workflow_limits){
-        .workflows = smaller(options->workflow_workflows.number, UINT32_MAX),
-        .nodes = smaller(options->workflow_nodes.number, WORKFLOW_NODES_MAX),
-        .pieces = smaller(options->workflow_pieces.number, UINT32_MAX),
-        .tokens = smaller(options->workflow_tokens.number, UINT32_MAX),
-        .rows = smaller(options->workflow_rows.number, WORKFLOW_ROWS_MAX),
-        .value_tokens = smaller(options->workflow_values.number, UINT32_MAX),
-    };
-}
-
 static void derive_threads(struct limits *limits, const struct options *options, uint32_t cpus)
 {
     uint64_t asked = options->engine_threads.number;
@@ -276,12 +268,11 @@ enum status config_limits(struct limits *limits, const struct options *options,
     *limits = (struct limits){0};
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
-    derive_workflows(limits);
+    derive_workflows(limits, options);
     TRY(derive_blocks(limits, options, machine, error));
     derive_canary(limits, options);
     derive_retention(limits, options);
     derive_access(limits, options);
-    derive_workflows(limits, options);
     derive_buffers(limits, options);
     derive_threads(limits, options, machine->cpus);
     ASSERT(limits->batch_calls <= limits->calls && limits->batch_calls > 0);

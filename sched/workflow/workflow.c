@@ -15,6 +15,7 @@
 #include "sched/workflow/release.h"
 #include "sched/workflow/stage.h"
 
+#define INPUT_TOKENS   64           /* of a column whose length the client has not foreseen */
 #define ORDER_LEAVES   4            /* that are scheduled in a pass */
 #define BUDGET_TOKENS  65536        /* that a pass composes and looks up */
 #define SPARED_PART    4            /* of the call slots, that workflows leave to other calls */
@@ -192,7 +193,7 @@ static void order(struct sched *sched, uint64_t now_us)
 {
     struct sched_workflows *workflows = &sched->workflows;
     const struct workflow_optimise_params params = {
-        .kv_tokens = workflows->settings.kv_tokens, .share_min = workflows->settings.share_min,
+        .input_tokens = INPUT_TOKENS, .kv_tokens = workflows->settings.kv_tokens, .share_min = workflows->settings.share_min,
         .order = workflows->settings.order};
     if (workflows->ordering != WORKFLOW_NONE &&
         workflows->table->workflows[workflows->ordering].state != WORKFLOW_ORDERING) {
