@@ -132,7 +132,8 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
         bytes_block(&out, copy.stop_texts[i].bytes, copy.stop_texts[i].length_bytes);
     }
     bool is_text = (copy.flags & WIRE_CALL_TEXT_PROMPT) != 0;
+    uint64_t prompt_bytes = (uint64_t)copy.prompt_count * (is_text ? 1 : sizeof(uint32_t));
     wire_put_block(&out, copy.parts, (uint64_t)copy.parts_count * sizeof(uint32_t));
-    wire_put_block(&out, copy.prompt, (uint64_t)copy.prompt_count * (is_text ? 1 : sizeof(uint32_t)));
+    wire_put_block(&out, copy.prompt, prompt_bytes);
     return out.failed ? 0 : wire_frame_close(&out, WIRE_CALL);
 }

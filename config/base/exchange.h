@@ -10,8 +10,8 @@
  *   news    sched -> net   workflows that have something new to tell, each at most once
  *
  * Capacity: net acts on a frame only while one CANCEL of every call and every workflow still fits
- * after it; a call is at most once in `emit`, a workflow in `news`; an answer is always the answer to
- * one command of the same pass.
+ * after it; a call is at most once in `emit`, a workflow in `news`; an answer is always the answer
+ * to one command of the same pass.
  */
 #include "config/base/call.h"
 #include "config/base/ring.h"
@@ -38,9 +38,9 @@ struct command {
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     char class_name[CALL_CLASS_BYTES + 1];  /* PROGRAM_START, and the lab's CALLs: of the
                                                program; empty: none */
-    uint32_t workflow;          /* WORKFLOW_*, with its generation: dropped when it does not match */
-    uint32_t workflow_generation;
-    uint32_t row;               /* WORKFLOW_ROW, WORKFLOW_ANSWER: index of its place in the workflow */
+    uint32_t workflow;          /* WORKFLOW_* */
+    uint32_t workflow_generation;   /* dropped when it no longer matches */
+    uint32_t row;               /* WORKFLOW_ROW, WORKFLOW_ANSWER: its place in workflow.rows */
     uint32_t node;              /* WORKFLOW_ANSWER: the lambda, */
     uint32_t tokens_count;      /* the length of its value, */
     bool failed;                /* or that it has none */

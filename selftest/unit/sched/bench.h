@@ -72,7 +72,8 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
-    exchange_init(&bench.exchange, &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = BENCH_CALLS},
+    exchange_init(&bench.exchange,
+                  &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = BENCH_CALLS},
                   arena);
     struct kvmem_settings kv_settings = *kv;
     kv_settings.holders = settings->programs;

@@ -79,8 +79,8 @@ static void start(enum sched_policy policy, uint32_t calls)
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     call_table_init(&bench.calls, calls, CONTEXT, &arena);
-    exchange_init(&bench.exchange, &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = calls},
-                  &arena);
+    exchange_init(&bench.exchange,
+                  &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = calls}, &arena);
     kv.holders = settings.programs;
     kvmem_init(&bench.kv, &kv, &arena);
     bench.step.layout = (struct step_layout){
