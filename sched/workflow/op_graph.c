@@ -165,19 +165,144 @@ static bool fill_offsets(struct workflow *flow)
     return true;
 }
 
-/* Calls of one operand each: a reader that names a value more than once reads it once. Inputs have
- * no readers, as an operator does not wait for them. */
-static bool reads_first_here(const struct workflow *flow, uint32_t node, uint32_t piece)
+/* The nodes that a node reads, after merging, as bits; inputs excepted: nothing waits for them. */
+struct node_set { uint64_t words[WORKFLOW_NODES_MAX / 64]; };
+
+static struct node_set reads_of(const struct workflow *flow, uint32_t node)
 {
     const struct workflow_piece *pieces = pieces_of(flow, node);
-    uint32_t value = value_of(flow, &pieces[piece]);
-    if (value == WORKFLOW_NONE || flow->nodes[value].kind == WORKFLOW_INPUT) {
-        return false;
-    }
-    for (uint32_t i = 0; i < piece; i++) {
-        if (value_of(flow, &pieces[i]) == value) {
-            return false;
+    struct node_set reads = {0};
+    for (uint32_t i = 0; i < flow->nodes[node].pieces_count; i++) {
+        uint32_t value = value_of(flow, &pieces[i]);
+        if (value != WORKFLOW_NONE && flow->nodes[value].kind != WORKFLOW_INPUT) {
+            reads.words[value / 64] |= UINT64_C(1) << value % 64;
         }
     }
-    return true;
+    return reads;
+}
+
+/* Adds the node to the readers of each node that it reads. */
+static void add_reader(struct workflow *flow, uint32_t node)
+{
+    const struct node_set reads = reads_of(flow, node);
+    for (uint32_t word = 0; word < WORKFLOW_NODES_MAX / 64; word++) {
+        for (uint64_t left = reads.words[word]; left != 0; left &= left - 1) {
+            uint32_t value = word * 64 + (uint32_t)__builtin_ctzll(left);
+            struct workflow_span *readers = &flow->nodes[value].readers;
+            flow->readers[readers->first + readers->count++] = node;
+        }
+    }
+}
+
+static void count_reads(struct workflow *flow, uint32_t node)
+{
+    const struct node_set reads = reads_of(flow, node);
+    flow->nodes[node].operands = 0;
+    for (uint32_t word = 0; word < WORKFLOW_NODES_MAX / 64; word++) {
+        for (uint64_t left = reads.words[word]; left != 0; left &= left - 1) {
+            flow->nodes[word * 64 + (uint32_t)__builtin_ctzll(left)].readers.count++;
+            flow->nodes[node].operands++;
+        }
+    }
+}
+
+/* Readers are operators that are left, in the order of nodes. */
+static void fill_readers(struct workflow *flow)
+{
+    uint32_t first = 0;
+    for (uint32_t n = 0; n < flow->nodes_count; n++) {
+        flow->nodes[n].readers = (struct workflow_span){0};
+        flow->nodes[n].operands = 0;
+    }
+    for (uint32_t n = 0; n < flow->nodes_count; n++) {
+        if (workflow_is_op(flow, n)) {
+            count_reads(flow, n);
+        }
+    }
+    for (uint32_t n = 0; n < flow->nodes_count; n++) {
+        struct workflow_span *readers = &flow->nodes[n].readers;
+        readers->first = first;
+        first += readers->count;
+        readers->count = 0;
+    }
+    ASSERT(first <= flow->pieces_count);
+    flow->readers_count = first;
+    for (uint32_t n = 0; n < flow->nodes_count; n++) {
+        if (workflow_is_op(flow, n)) {
+            add_reader(flow, n);
+        }
+    }
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static void measure_prompt(const struct workflow *flow, struct op *op, uint32_t input_tokens)
+{
+    const struct workflow_piece *pieces = pieces_of(flow, op->node);
+    uint64_t tokens = 0;
+    bool is_static = true;
+    for (uint32_t i = 0; i < flow->nodes[op->node].pieces_count; i++) {
+        uint32_t value = value_of(flow, &pieces[i]);
+        is_static = is_static && value == WORKFLOW_NONE;
+        op->static_tokens += is_static ? pieces[i].tokens.count : 0;
+        tokens += value == WORKFLOW_NONE ? pieces[i].tokens.count
+                                         : op_graph_value_tokens(flow, value, input_tokens);
+    }
+    op->prompt_tokens = tokens < OP_TOKENS_MAX ? (uint32_t)tokens : OP_TOKENS_MAX;
+}
+
+/* What a reader of the node's value depends on: the op itself, or what a lambda has read. */
+static struct op_set depends_of(const struct op_graph *graph, uint32_t node)
+{
+    const struct workflow *flow = graph->flow;
+    const struct workflow_piece *pieces = pieces_of(flow, node);
+    struct op_set depends = {{0}};
+    for (uint32_t i = 0; i < flow->nodes[node].pieces_count; i++) {
+        uint32_t value = value_of(flow, &pieces[i]);
+        if (value != WORKFLOW_NONE) {
+            depends = op_set_union(depends, graph->given[value]);
+        }
+    }
+    return depends;
+}
+
+static void add_op(struct op_graph *graph, uint32_t node, uint32_t input_tokens)
+{
+    const struct workflow *flow = graph->flow;
+    struct op *op = &graph->ops[graph->count];
+    *op = (struct op){.node = node, .out = op_graph_value_tokens(flow, node, input_tokens)};
+    measure_prompt(flow, op, input_tokens);
+    op->depends = depends_of(graph, node);
+    OP_SET_EACH(other, op->depends) {
+        op_set_add(&graph->ops[other].readers, graph->count);
+    }
+    graph->given[node] = (struct op_set){{0}};
+    op_set_add(&graph->given[node], graph->count++);
+}
+
+enum status op_graph_fill(struct op_graph *graph, struct workflow *flow, uint32_t input_tokens)
+{
+    ASSERT(flow->nodes_count <= WORKFLOW_NODES_MAX);
+    flow->order = (struct workflow_order){0};
+    graph->flow = flow;
+    graph->count = 0;
+    prune(flow);
+    merge(graph, flow);
+    fill_columns(flow);
+    fill_readers(flow);
+    if (!fill_offsets(flow)) {
+        return STATUS_BUSY_SPACE;
+    }
+    for (uint32_t n = 0; n < flow->nodes_count; n++) {
+        bool is_op = workflow_is_op(flow, n) && flow->nodes[n].kind == WORKFLOW_LLM;
+        graph->given[n] = (struct op_set){{0}};
+        if (!is_op) {
+            graph->given[n] = depends_of(graph, n);
+        } else if (graph->count < WORKFLOW_LLMS_MAX) {
+            add_op(graph, n, input_tokens);
+        } else {
+            return STATUS_BUSY_SPACE;
+        }
+    }
+    return STATUS_OK;
 }

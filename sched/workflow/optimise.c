@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "sched/workflow/optimise.h"
 enum status workflow_optimise_begin(struct workflow_optimiser *o, struct workflow *flow, const struct workflow_optimise_params *p)
 {

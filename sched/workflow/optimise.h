@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #pragma once
 #include "sched/workflow/op_graph.h"
 struct workflow_optimise_params { uint32_t kv_tokens, share_min, input_tokens; enum workflow_order_kind order; uint64_t seed; };

@@ -17,11 +17,14 @@ enum {
     BENCH_ROWS_MAX = BENCH_BATCH_MAX + BENCH_STANDBY_MAX,
     BENCH_STEPS_MAX = 8, BENCH_PREFILL_MAX = 32, BENCH_COMMANDS = 64,
     BENCH_UNIT = 1000,              /* microseconds of a unit of time */
+    BENCH_NODES = 24, BENCH_FLOW_ROWS = 8, BENCH_PIECES = 96, BENCH_LITERALS = 256,
+    BENCH_VALUES = 4096,            /* tokens of a workflow's rows */
 };
 
 struct bench {
     struct sched sched;
     struct call_table calls;
+    struct workflow_table workflows;        /* as many as settings.workflow says */
     struct exchange exchange;
     struct kvmem kv;
     struct step step;
@@ -59,7 +62,8 @@ static inline void bench_init_sched(struct bench *bench, struct sched *sched,
 {
     struct sched_engine_wiring engine = {.kv = &bench->kv, .step = bench->step};
     const struct sched_wiring wiring = {.calls = &bench->calls, .exchange = &bench->exchange,
-                                        .stats = &bench->stats, .engines = &engine};
+                                        .stats = &bench->stats, .workflows = &bench->workflows,
+                                        .engines = &engine};
     sched_init(sched, settings, &wiring, arena);
 }
 
@@ -72,8 +76,13 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
+    const struct workflow_limits flows = {
+        .workflows = settings->workflow.workflows, .nodes = BENCH_NODES, .pieces = BENCH_PIECES,
+        .tokens = BENCH_LITERALS, .rows = BENCH_FLOW_ROWS, .value_tokens = BENCH_VALUES};
+    workflow_table_init(&bench.workflows, &flows, arena);
     exchange_init(&bench.exchange,
-                  &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = BENCH_CALLS},
+                  &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = BENCH_CALLS,
+                                            .workflows = settings->workflow.workflows},
                   arena);
     struct kvmem_settings kv_settings = *kv;
     kv_settings.holders = settings->programs;

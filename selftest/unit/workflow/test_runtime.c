@@ -9,26 +9,21 @@
 
 #include "config/workflow/workflow.h"
 
-enum { NODES = 24, ROWS = 8, FLOWS = 3, PIECES = 96, TOKENS = 256, VALUES = 4096,
-       VALUE_MAX = 12, EOS = 3, BOS = 1 };
+enum { NODES = BENCH_NODES, ROWS = BENCH_FLOW_ROWS, PIECES = BENCH_PIECES, VALUES = BENCH_VALUES,
+       FLOWS = 3, VALUE_MAX = 12, EOS = 3, BOS = 1 };
 
-static struct workflow_table table;
 static struct bench *bench;
 static struct workflow *flow;
 static uint32_t index_of_flow;
 
 static void start_with(struct sched_settings settings, uint32_t cache_entries)
 {
-    const struct workflow_limits limits = {.workflows = FLOWS, .nodes = NODES, .pieces = PIECES,
-                                           .tokens = TOKENS, .rows = ROWS, .value_tokens = VALUES};
-    struct arena *arena = test_arena();
     settings.workflow = (struct sched_workflow_settings){
         .workflows = FLOWS, .order = WORKFLOW_ORDER_HELIUM, .window = 6, .calls_spared = 4,
         .lambda_us = 50 * BENCH_UNIT, .cache_entries = cache_entries, .cache_tokens = 1024,
         .bos_id = BOS, .eos_id = EOS, .eot_id = CALL_NONE, .kv_tokens = 400, .share_min = 4,
         .secret = {7}};
-    workflow_table_init(&table, &limits, arena);
-    bench = bench_start_flows(&settings, 200, &table);
+    bench = bench_start(&settings, 200);
 }
 
 static void start(void)
@@ -40,9 +35,9 @@ static void start(void)
 
 static void open_flow(void)
 {
-    index_of_flow = workflow_take(&table);
+    index_of_flow = workflow_take(&bench->workflows);
     assert_int_not_equal(index_of_flow, WORKFLOW_NONE);
-    flow = &table.workflows[index_of_flow];
+    flow = &bench->workflows.workflows[index_of_flow];
     flow->domain = 5;
     flow->program_id[0] = (uint8_t)(index_of_flow + 1);
 }
@@ -273,8 +268,10 @@ static void end_flow(void)
 {
     send((struct command){.kind = COMMAND_WORKFLOW_CLOSE});
     assert_int_equal(flow->state, WORKFLOW_DONE);
-    workflow_release(&table, index_of_flow);
-    exchange_workflow_news_drain(&bench->exchange);
+    workflow_release(&bench->workflows, index_of_flow);
+    while (!ring_is_empty(&bench->exchange.news_ring)) {
+        exchange_workflow_news_pop(&bench->exchange);
+    }
 }
 
 /* ---- small graphs ---------------------------------------------------------------------------- */
@@ -470,7 +467,7 @@ static void test_cancel_ends_every_row_once(void **state)
     assert_int_equal(flow->rows[one].state, WORKFLOW_ROW_DONE);
     assert_status(STATUS_GONE_CANCELLED, flow->rows[two].status);
     assert_true(sched_is_idle(&bench->sched));
-    workflow_release(&table, index_of_flow);
+    workflow_release(&bench->workflows, index_of_flow);
 }
 
 /* Two workflows want the same; the one that computes it is cancelled. */
@@ -490,12 +487,12 @@ static void test_who_waits_for_a_cancelled_call_calls_itself(void **state)
     }
     assert_int_equal(workflow_instance(flow, at, 0)->state, WORKFLOW_SHARED);
     index_of_flow = flows[0];
-    flow = &table.workflows[index_of_flow];
+    flow = &bench->workflows.workflows[index_of_flow];
     send((struct command){.kind = COMMAND_WORKFLOW_CANCEL});
     free_ended();
     assert_int_equal(flow->state, WORKFLOW_DONE);
     index_of_flow = flows[1];
-    flow = &table.workflows[index_of_flow];
+    flow = &bench->workflows.workflows[index_of_flow];
     run();
     check_row(at);
     assert_int_equal(flow->rows[at].calls, 1);
