@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: what a node composes for one row, as tokens. Values are spliced as they came: they are never
- * tokenized again, so no value can give a control token.
+ * What: what a node composes for one row, as tokens. Values are spliced as they came: they are
+ * never tokenized again, so no value can give a control token.
  */
 #include "config/workflow/workflow.h"
 

@@ -79,7 +79,8 @@ static void empty(struct workflow *flow, const struct workflow_limits *limits)
     *flow = (struct workflow){
         .generation = old.generation, .connection = CALL_NONE, .nodes = old.nodes,
         .pieces = old.pieces, .readers = old.readers, .tokens = old.tokens, .rows = old.rows,
-        .rows_max = old.rows_max, .values = old.values, .instances = old.instances, .ready = old.ready};
+        .rows_max = old.rows_max, .values = old.values,
+        .instances = old.instances, .ready = old.ready};
     for (uint32_t i = 0; i < limits->rows; i++) {
         flow->rows[i].state = WORKFLOW_ROW_FREE;
     }

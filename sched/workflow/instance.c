@@ -184,8 +184,8 @@ static bool spread_in_row(struct workflow *flow, uint32_t row)
     return any;
 }
 
-/* A row that shares an instance may come before the row that has it, so the rows are looked at until
- * nothing more fails: as often as there are rows at most, and twice as a rule. */
+/* A row that shares an instance may come before the row that has it, so the rows are looked at
+ * until nothing more fails: as often as there are rows at most, and twice as a rule. */
 static void spread(struct sched *sched, struct workflow *flow)
 {
     bool any = true;

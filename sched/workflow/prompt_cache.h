@@ -15,7 +15,7 @@
 #define PROMPT_CACHE_NONE       UINT32_MAX
 #define PROMPT_CACHE_KEY_BYTES  16      /* of an HMAC-SHA256 */
 #define PROMPT_CACHE_CHUNK      16      /* tokens that are reserved together */
-#define PROMPT_CACHE_DOMAINS    64      /* that have a share of their own; others use one together */
+#define PROMPT_CACHE_DOMAINS    64      /* that have a share each; others use one together */
 
 struct prompt_cache_key { uint8_t bytes[PROMPT_CACHE_KEY_BYTES]; };
 

@@ -152,7 +152,8 @@ static uint32_t compose(struct sched *sched, struct sched_instance of)
     }
     uint32_t count = workflow_splice(of.flow, of.row, of.node, workflows->prompt + first,
                                      most - first);
-    if (count == UINT32_MAX || (uint64_t)first + count + of.flow->nodes[of.node].max_tokens > most) {
+    uint64_t needed = (uint64_t)first + count + of.flow->nodes[of.node].max_tokens;
+    if (count == UINT32_MAX || needed > most) {
         return UINT32_MAX;
     }
     workflows->budget -= first + count < workflows->budget ? first + count : workflows->budget;

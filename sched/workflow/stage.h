@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: sched's side of the workflows (config/workflow/workflow.h has the record). A workflow is one
- * row of the process table, and what it calls are calls of that program like any others.
+ * What: sched's side of the workflows (config/workflow/workflow.h has the record). A workflow is
+ * one row of the process table, and what it calls are calls of that program like any others.
  *
  *   FLOW_OPEN -> prune, merge -> tree -> order, a few operators a pass -> OPEN
  *   ROW -> instances -> ready heap -> call slot -> queues -> step -> settle: value -> its readers

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the stage of the workflows in a pass of the scheduler: what net asks for, the ends of calls,
- * the ordering of new workflows, releases, and the ends of workflows.
+ * What: the stage of the workflows in a pass of the scheduler: what net asks for, the ends of
+ * calls, the ordering of new workflows, releases, and the ends of workflows.
  *
  * Bounds of a pass: ORDER_WORK of the optimiser, for one workflow; what release.c composes; each
  * end of a call and each new row once.
@@ -193,8 +193,8 @@ static void order(struct sched *sched, uint64_t now_us)
 {
     struct sched_workflows *workflows = &sched->workflows;
     const struct workflow_optimise_params params = {
-        .input_tokens = INPUT_TOKENS, .kv_tokens = workflows->settings.kv_tokens, .share_min = workflows->settings.share_min,
-        .order = workflows->settings.order};
+        .input_tokens = INPUT_TOKENS, .kv_tokens = workflows->settings.kv_tokens,
+        .share_min = workflows->settings.share_min, .order = workflows->settings.order};
     if (workflows->ordering != WORKFLOW_NONE &&
         workflows->table->workflows[workflows->ordering].state != WORKFLOW_ORDERING) {
         workflows->ordering = WORKFLOW_NONE;        /* it was cancelled */
