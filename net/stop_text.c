@@ -102,6 +102,9 @@ void net_stop_text_scan(struct net *net, uint32_t call_index)
     if (call->stop_texts_count == 0) {
         return;
     }
+    if (call->workflow != CALL_NONE && scan->tokens == 0) {
+        net_stop_text_prepare(call);        /* the scheduler has filled it, not intake */
+    }
     while (!call->stop_text_hit && scan->tokens < call->published_tokens) {
         if (scan_token(net, call, scan->tokens++)) {
             call->stop_text_hit = true;

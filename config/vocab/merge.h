@@ -62,6 +62,7 @@ struct vocab_work {
     uint32_t *orders;               /* (vocab_orders_count(n + 1)) */
     uint32_t *spans;                /* (n): where special tokens lie, see vocab_special.c */
     uint8_t *text;                  /* (3 * (n + 1)): a word as the vocabulary writes it */
+    bool no_space_prefix;           /* of the text that is encoded next */
 };
 void vocab_work_init(struct vocab_work *work, const struct vocab_scratch *scratch);
 

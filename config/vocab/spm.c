@@ -120,7 +120,7 @@ void vocab_spm_encode(const struct vocab *vocab, struct vocab_work *work, const 
     struct piece piece = {.vocab = vocab, .work = work, .output = output};
     ASSERT(vocab->info.kind == VOCAB_SPM);
     ASSERT(bytes > 0);
-    if (vocab->info.add_space_prefix) {
+    if (vocab->info.add_space_prefix && !work->no_space_prefix) {
         add_letter(&piece, (struct letter){space_mark, 3, 0, SPACE_MARK_BYTE, SPACE_MARK_BYTE});
     }
     for (uint32_t at = 0; at < bytes && !output->full;) {

@@ -56,6 +56,7 @@ static void encode_spans(const struct vocab *vocab, struct vocab_work *work, con
         uint32_t end = at + 1;
         if (work->spans[at] != 0) {
             ASSERT(work->spans[at] != VOCAB_SPAN_INSIDE);
+            work->no_space_prefix = false;
             vocab_output_push(output, work->spans[at] - 1);
             while (end < bytes && work->spans[end] == VOCAB_SPAN_INSIDE) {
                 end++;
@@ -85,6 +86,7 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
         return STATUS_OK;
     }
     vocab_work_init(&work, scratch);
+    work.no_space_prefix = input->no_space_prefix;
     if (vocab_special_mark(vocab, input, work.spans)) {
         encode_spans(vocab, &work, bytes, input->bytes, output);
     } else {

@@ -72,6 +72,8 @@ struct vocab_input {
     const char *text;
     uint32_t bytes;
     bool parse_special;             /* control tokens written in the text are found */
+    bool no_space_prefix;           /* SPM: the text goes on another one; after special tokens in it
+                                       a text begins as ever */
     /* The text's parts, if there are any: their lengths (u32, little-endian, not aligned), which
      * add up to `bytes`. The second, fourth, ... are quoted: see below. */
     const uint8_t *parts;
