@@ -13,7 +13,9 @@
 #include <strings.h>
 
 #include "config/base/assert.h"
+#include "appliance/text/column.h"
 #include "appliance/text/events.h"
+#include "appliance/text/workflows.h"
 
 #define PROGRAM_ID_SHOWN_BYTES 4
 #define PROGRAM_THREADS_SHOWN  4
@@ -21,13 +23,6 @@
 #define REAL_PERCENT_MAX       99999
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
-
-/* A right-aligned column and the space before it. */
-static void add_column(struct text *page, uint64_t value, uint32_t width)
-{
-    text_add(page, " ");
-    text_add_u64_padded(page, value, width, ' ');
-}
 
 static void add_pair(struct text *page, const char *name, uint64_t value)
 {
@@ -144,7 +139,7 @@ static void add_class(struct text *page, const struct sched *sched, const struct
     if (sched_class_of(sched, program) == NULL) {
         text_add(page, "     -");
     } else {
-        add_column(page, program->class.slot, 5);
+        text_add_column(page, program->class.slot, 5);
     }
 }
 
@@ -161,16 +156,16 @@ static void show_programs(struct text *page, const struct textport_view *view, u
         text_add_u64_padded(page, i, 7, ' ');
         text_add(page, " ");
         text_add_hex(page, program->id, PROGRAM_ID_SHOWN_BYTES);
-        add_column(page, program->service_us / 1000, 12);
-        add_column(page, program->wait_us / 1000, 10);
-        add_column(page, program->active_calls, 6);
-        add_column(page, program->calls_ended, 7);
-        add_column(page, program_idle_us(program, now_us) / 1000, 10);
-        add_column(page, program->engine, 6);
-        add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
+        text_add_column(page, program->service_us / 1000, 12);
+        text_add_column(page, program->wait_us / 1000, 10);
+        text_add_column(page, program->active_calls, 6);
+        text_add_column(page, program->calls_ended, 7);
+        text_add_column(page, program_idle_us(program, now_us) / 1000, 10);
+        text_add_column(page, program->engine, 6);
+        text_add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
         text_add(page, place_name(program));
-        add_column(page, program->history_blocks + program->new_blocks, 6);
-        add_column(page, program->displacements, 9);
+        text_add_column(page, program->history_blocks + program->new_blocks, 6);
+        text_add_column(page, program->displacements, 9);
         add_class(page, sched, program);
         add_threads(page, view, program);
         text_add(page, "\n");
@@ -214,17 +209,17 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         if (call->program == CALL_NONE) {
             text_add(page, "       -");
         } else {
-            add_column(page, call->program, 7);
+            text_add_column(page, call->program, 7);
         }
-        add_column(page, queue_of(view->sched, call), 5);
-        add_column(page, call->prompt_tokens, 7);
-        add_column(page, call->generated_tokens, 7);
-        add_column(page, call->wait_us / 1000, 10);
-        add_column(page, call->service_us / 1000, 10);
-        add_column(page, kvmem_call_blocks(view->sched->engines[call->engine].kv, i), 6);
-        add_column(page, call->preemptions, 9);
-        add_column(page, call->cached_tokens, 6);
-        add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
+        text_add_column(page, queue_of(view->sched, call), 5);
+        text_add_column(page, call->prompt_tokens, 7);
+        text_add_column(page, call->generated_tokens, 7);
+        text_add_column(page, call->wait_us / 1000, 10);
+        text_add_column(page, call->service_us / 1000, 10);
+        text_add_column(page, kvmem_call_blocks(view->sched->engines[call->engine].kv, i), 6);
+        text_add_column(page, call->preemptions, 9);
+        text_add_column(page, call->cached_tokens, 6);
+        text_add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
         text_add(page, "\n");
     }
 }
@@ -248,13 +243,13 @@ static void show_classes(struct text *page, const struct textport_view *view, ui
             continue;
         }
         text_add_u64_padded(page, i, 7, ' ');
-        add_column(page, learnt->programs, 10);
-        add_column(page, learnt->predicted, 10);
-        add_column(page, smaller(sched_class_real_percent(class), REAL_PERCENT_MAX), 6);
-        add_column(page, learnt->rounds, 12);
-        add_column(page, learnt->rounds_most, 12);
-        add_column(page, learnt->tokens, 12);
-        add_column(page, smaller(learnt->output_tokens / SCHED_CLASS_ONE, UINT32_MAX), 11);
+        text_add_column(page, learnt->programs, 10);
+        text_add_column(page, learnt->predicted, 10);
+        text_add_column(page, smaller(sched_class_real_percent(class), REAL_PERCENT_MAX), 6);
+        text_add_column(page, learnt->rounds, 12);
+        text_add_column(page, learnt->rounds_most, 12);
+        text_add_column(page, learnt->tokens, 12);
+        text_add_column(page, smaller(learnt->output_tokens / SCHED_CLASS_ONE, UINT32_MAX), 11);
         text_add(page, " ");
         text_add_hex(page, (const uint8_t *)&class->hash, HASH_SHOWN_BYTES);
         text_add(page, " ");
@@ -293,12 +288,12 @@ static void show_tenants(struct text *page, const struct textport_view *view, ui
         const struct sched_tenant *tenant = &tenants->of[i];
         uint64_t ahead = tenant->virtual_time - tenants->floor;
         text_add_u64_padded(page, i, 7, ' ');
-        add_column(page, tenant->weight, 7);
-        add_column(page, tenant->programs, 8);
+        text_add_column(page, tenant->weight, 7);
+        text_add_column(page, tenant->programs, 8);
         text_add(page, tenant->wants ? "   yes" : "    no");
-        add_column(page, all > 0 ? tenant->due * 1000 / all : 0, 5);
-        add_column(page, all > 0 ? tenant->got * 1000 / all : 0, 5);
-        add_column(page, ahead / SCHED_COST_PARTS / 1000, 10);
+        text_add_column(page, all > 0 ? tenant->due * 1000 / all : 0, 5);
+        text_add_column(page, all > 0 ? tenant->got * 1000 / all : 0, 5);
+        text_add_column(page, ahead / SCHED_COST_PARTS / 1000, 10);
         add_tenant_name(page, tenant, i == 0);
         text_add(page, "\n");
     }
@@ -316,10 +311,10 @@ static void add_queue_counts(struct text *page, const struct sched *sched, uint3
         held_jobs += lane->held[queue].count;
         held_calls += lane->held[queue].calls_count;
     }
-    add_column(page, jobs, 7);
-    add_column(page, calls, 7);
-    add_column(page, held_jobs, 10);
-    add_column(page, held_calls, 10);
+    text_add_column(page, jobs, 7);
+    text_add_column(page, calls, 7);
+    text_add_column(page, held_jobs, 10);
+    text_add_column(page, held_calls, 10);
 }
 
 static void show_queues(struct text *page, const struct textport_view *view, uint64_t now_us)
@@ -333,12 +328,12 @@ static void show_queues(struct text *page, const struct textport_view *view, uin
         const struct sched_level *level = &sched->levels[i];
         text_add_u64_padded(page, i, 5, ' ');
         add_queue_counts(page, sched, i);
-        add_column(page, level->quantum_us / 1000, 12);
-        add_column(page, level->service_low_us / 1000, 16);
+        text_add_column(page, level->quantum_us / 1000, 12);
+        text_add_column(page, level->service_low_us / 1000, 16);
         if (level->service_high_us == UINT64_MAX) {
             text_add(page, "                -");
         } else {
-            add_column(page, level->service_high_us / 1000, 16);
+            text_add_column(page, level->service_high_us / 1000, 16);
         }
         text_add(page, "\n");
     }
@@ -426,6 +421,7 @@ static const struct command_row {
     {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},
     {"tenants", "what was due to each trust domain lately, and what it got", show_tenants},
     {"calls", "calls that hold a slot", show_calls},
+    {"workflows", "what became of the operators of open workflows", textpage_workflows},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},
     {"events", "what happened last; events N: from number N on", NULL},  /* it takes an argument */

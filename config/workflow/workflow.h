@@ -5,9 +5,9 @@
  * workflow is a graph of operators that a client submits once; then it sends rows of inputs, and
  * for each row every operator that an output needs is executed once (paper 002, Helium).
  *
- *   FREE --net--> INTAKE --> ORDERING --> OPEN --> CLOSING --> DONE --net--> FREE
- *                               |          |          |         ^
- *                               +----------+----------+--> CANCELLING (until no call is in a step)
+ *   FREE --net--> INTAKE --> ORDERING --> OPEN --closed, and no row is open--> DONE --net--> FREE
+ *                               |          |                                   ^
+ *                               +----------+--> CANCELLING --no call is open---+
  *
  *   node      an operator; every operand is an earlier node, so there are no cycles
  *   piece     part of what a node composes: a literal text, as tokens, or the value of a node
@@ -41,7 +41,7 @@
 
 enum workflow_kind { WORKFLOW_INPUT, WORKFLOW_TEXT, WORKFLOW_LLM, WORKFLOW_LAMBDA };
 enum workflow_state {
-    WORKFLOW_FREE, WORKFLOW_INTAKE, WORKFLOW_ORDERING, WORKFLOW_OPEN, WORKFLOW_CLOSING,
+    WORKFLOW_FREE, WORKFLOW_INTAKE, WORKFLOW_ORDERING, WORKFLOW_OPEN,
     WORKFLOW_CANCELLING, WORKFLOW_DONE,
 };
 /* Values of workflow.order, and of `agx flow --order`. */

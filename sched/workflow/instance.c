@@ -50,6 +50,9 @@ static void end_row_if_known(struct sched *sched, struct workflow *flow, uint32_
     if (row->unknown == 0) {
         row->status = status_of_row(flow, index);
         row->state = WORKFLOW_ROW_DONE;
+        flow->calls += row->calls;
+        flow->shared += row->shared;
+        flow->fetched += row->fetched;
         flow->rows_open--;
         sched->stats->rows_done++;
         sched_workflow_news(sched, flow);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+#include "config/base/text.h"
+
+/* A right-aligned column and the space before it. */
+static inline void text_add_column(struct text *page, uint64_t value, uint32_t width)
+{
+    text_add(page, " ");
+    text_add_u64_padded(page, value, width, ' ');
+}
