@@ -3,7 +3,7 @@
  * What: the stage of the workflows in a pass of the scheduler: what net asks for, the ends of
  * calls, the ordering of new workflows, releases, and the ends of workflows.
  *
- * Bounds of a pass: ORDER_WORK of the optimiser, for one workflow; what release.c composes; each
+ * Bounds of a pass: WORKFLOW_OPTIMISE_WORK, for one workflow; what release.c composes; each
  * end of a call and each new row once.
  */
 #include <string.h>
@@ -15,8 +15,6 @@
 #include "sched/workflow/release.h"
 #include "sched/workflow/stage.h"
 
-#define INPUT_TOKENS   64           /* of a column whose length the client has not foreseen */
-#define ORDER_LEAVES   4            /* that are scheduled in a pass */
 #define BUDGET_TOKENS  65536        /* that a pass composes and looks up */
 #define SPARED_PART    4            /* of the call slots, that workflows leave to other calls */
 STATIC_ASSERT((int)OPTION_WORKFLOW_ORDER_AUTO == WORKFLOW_ORDER_AUTO &&
@@ -193,8 +191,8 @@ static void order(struct sched *sched, uint64_t now_us)
 {
     struct sched_workflows *workflows = &sched->workflows;
     const struct workflow_optimise_params params = {
-        .input_tokens = INPUT_TOKENS, .kv_tokens = workflows->settings.kv_tokens,
-        .share_min = workflows->settings.share_min, .order = workflows->settings.order};
+        .input_tokens = WORKFLOW_OPTIMISE_INPUT_TOKENS,
+        .kv_tokens = workflows->settings.kv_tokens, .share_min = workflows->settings.share_min, .order = workflows->settings.order};
     if (workflows->ordering != WORKFLOW_NONE &&
         workflows->table->workflows[workflows->ordering].state != WORKFLOW_ORDERING) {
         workflows->ordering = WORKFLOW_NONE;        /* it was cancelled */
@@ -213,7 +211,7 @@ static void order(struct sched *sched, uint64_t now_us)
     }
     workflows->more = true;
     struct workflow *flow = &workflows->table->workflows[workflows->ordering];
-    if (workflow_optimise_step(workflows->optimiser, ORDER_LEAVES)) {
+    if (workflow_optimise_step(workflows->optimiser, WORKFLOW_OPTIMISE_WORK)) {
         workflows->ordering = WORKFLOW_NONE;
         ordered(sched, flow, now_us);
     }
