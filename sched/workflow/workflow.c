@@ -192,7 +192,8 @@ static void order(struct sched *sched, uint64_t now_us)
     struct sched_workflows *workflows = &sched->workflows;
     const struct workflow_optimise_params params = {
         .input_tokens = WORKFLOW_OPTIMISE_INPUT_TOKENS,
-        .kv_tokens = workflows->settings.kv_tokens, .share_min = workflows->settings.share_min, .order = workflows->settings.order};
+        .kv_tokens = workflows->settings.kv_tokens, .share_min = workflows->settings.share_min,
+        .order = workflows->settings.order};
     if (workflows->ordering != WORKFLOW_NONE &&
         workflows->table->workflows[workflows->ordering].state != WORKFLOW_ORDERING) {
         workflows->ordering = WORKFLOW_NONE;        /* it was cancelled */
