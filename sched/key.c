@@ -165,6 +165,21 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
     }
 }
 
+/* The program's cost has grown: so has its tag. */
+static void move_tag(struct sched *sched, uint32_t index, uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    if (!sched_policy_has_tags(sched->settings.policy)) {
+        return;
+    }
+    uint64_t tag = sched_policy_tag(sched, program);
+    if (sched_ideal_has(&sched->ideal, program->ideal, index)) {
+        sched_ideal_move(&sched->ideal, program->ideal, tag);
+    } else if (tag > sched->ideal.virtual_time) {
+        enter(sched, index, now_us);
+    }
+}
+
 /* The program has outlived its cost. */
 static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
 {
@@ -174,14 +189,25 @@ static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
         over = over > 0 ? sched_sum(over, over) : program->cost_foreseen / OVER_PART + 1;
         program->cost = sched_sum(program->cost_foreseen, over);
     }
-    if (!sched_policy_has_tags(sched->settings.policy)) {
+    move_tag(sched, index, now_us);
+}
+
+void sched_key_foresee(struct sched *sched, uint32_t index, const struct sched_spent *cost,
+                       uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    enum sched_cost_unit unit = sched_policy_cost(sched);
+    uint64_t foreseen = unit == SCHED_COST_ROUNDS ? cost->rounds : cost->tokens;
+    if (unit == SCHED_COST_NONE || program->cost == 0 || foreseen <= program->cost_foreseen) {
         return;
     }
-    uint64_t tag = sched_policy_tag(sched, program);
-    if (sched_ideal_has(&sched->ideal, program->ideal, index)) {
-        sched_ideal_move(&sched->ideal, program->ideal, tag);
-    } else if (tag > sched->ideal.virtual_time) {
-        enter(sched, index, now_us);
+    program->cost = sched_sum(program->cost, foreseen - program->cost_foreseen);
+    program->cost_foreseen = foreseen;
+    move_tag(sched, index, now_us);
+    for (uint32_t at = program->first_call; at != CALL_NONE;) {
+        const struct call *call = &sched->calls->calls[at];
+        sched_job_rekey(sched_engine_of(sched, call), call);
+        at = call->program_next;
     }
 }
 

@@ -15,6 +15,9 @@ void sched_key_charge(struct sched *sched, const struct call *call, uint32_t fed
                       uint32_t produced);
 /* The step has ended, and all its rows are charged: the clock moves on. */
 void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, uint32_t rounds);
+/* The program is to cost this much in all, which is more than was foreseen. O(its open calls). */
+void sched_key_foresee(struct sched *sched, uint32_t program, const struct sched_spent *cost,
+                       uint64_t now_us);
 /* What the program of this call has had has grown: its key follows. O(log programs). */
 void sched_key_settle(struct sched_engine *engine, const struct call *call, uint64_t now_us);
 /* No call is open. */

@@ -92,7 +92,6 @@ struct workflow_op {
     uint32_t sequence, place;       /* inner sequence, and place in it */
 };
 struct workflow_order {
-    enum workflow_order_kind kind;  /* what was asked for; of AUTO: the one that was cheapest */
     uint32_t ops_count;
     struct workflow_op ops[WORKFLOW_LLMS_MAX];  /* in the order in which they are scheduled */
     uint32_t sequences_count;

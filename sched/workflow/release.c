@@ -86,16 +86,18 @@ static void wait_no_more(struct sched *sched, struct sched_instance of)
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-/* What it costs to execute all rows that have come, by the client's estimates: what a policy that
- * goes by cost foresees of this program. */
-static uint64_t foretold_cost(const struct workflow *flow)
+struct sched_spent sched_release_cost(const struct workflow *flow)
 {
-    uint64_t row = 0;
+    struct sched_spent cost = {0};
     for (uint32_t i = 0; i < flow->order.ops_count; i++) {
         const struct workflow_op *op = &flow->order.ops[i];
-        row += sched_cost_rounds(op->prompt_tokens, flow->nodes[op->node].est_tokens);
+        uint32_t out = flow->nodes[op->node].est_tokens;
+        cost.rounds += sched_cost_rounds(op->prompt_tokens, out);
+        cost.tokens += sched_cost_tokens(op->prompt_tokens, out);
     }
-    return row * flow->rows_given;
+    cost.rounds *= flow->rows_given;
+    cost.tokens *= flow->rows_given;
+    return cost;
 }
 
 static void add_stop_id(struct call_sampling *sampling, uint32_t token, uint32_t *place_plus_1)
@@ -132,7 +134,9 @@ static void fill(const struct sched *sched, struct call *call, struct sched_inst
     call->deadline_us = workflows->settings.call_deadline_us != 0
                             ? sched_sum(now_us, workflows->settings.call_deadline_us)
                             : UINT64_MAX;
-    call->foretold.program_cost = foretold_cost(of.flow);
+    const struct sched_spent cost = sched_release_cost(of.flow);
+    call->foretold.program_cost = cost.rounds;
+    call->foretold.program_tokens = cost.tokens;
     call->foretold.output_tokens = node->est_tokens < node->max_tokens ? node->est_tokens : 0;
     if (!node->call.ignore_eos) {
         add_stop_id(&call->sampling, workflows->settings.eot_id, &end_of_turn);
@@ -161,10 +165,11 @@ static uint32_t compose(struct sched *sched, struct sched_instance of)
 }
 
 /* With these baselines of the paper no two operators, or no two calls, are open at once. */
-static bool barrier_is_open(const struct workflow *flow, struct sched_instance of)
+static bool barrier_is_open(const struct sched *sched, struct sched_instance of)
 {
+    const struct workflow *flow = of.flow;
     uint32_t op = flow->nodes[of.node].op;
-    switch (flow->order.kind) {
+    switch (sched->workflows.settings.order) {
     case WORKFLOW_ORDER_QUERYWISE:
         return flow->open_calls == 0;
     case WORKFLOW_ORDER_OPWISE:
@@ -178,7 +183,7 @@ static bool may_call(const struct sched *sched, struct sched_instance of)
 {
     const struct sched_workflow_settings *settings = &sched->workflows.settings;
     return of.flow->open_calls < settings->window &&
-           sched->calls->free_count > settings->calls_spared && barrier_is_open(of.flow, of);
+           sched->calls->free_count > settings->calls_spared && barrier_is_open(sched, of);
 }
 
 /* Takes a slot and has the call admitted. */

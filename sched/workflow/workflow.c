@@ -10,6 +10,7 @@
 
 #include "config/base/assert.h"
 #include "sched/call.h"
+#include "sched/key.h"
 #include "sched/program.h"
 #include "sched/workflow/optimise.h"
 #include "sched/workflow/release.h"
@@ -93,6 +94,17 @@ static void cancel(struct sched *sched, struct workflow *flow, enum status statu
     sched_release_cancel(sched, flow, now_us);
 }
 
+/* What a policy that goes by cost foresees of the program grows with each row. */
+static void begin_row(struct sched *sched, struct workflow *flow, uint32_t row, uint64_t now_us)
+{
+    const struct sched_spent cost = sched_release_cost(flow);
+    uint32_t program = sched_program_find(sched, flow->domain, flow->program_id);
+    if (program != SCHED_PROGRAM_NONE) {
+        sched_key_foresee(sched, program, &cost, now_us);
+    }
+    sched_instance_begin_row(sched, flow, row, now_us);
+}
+
 static void answer(struct sched *sched, struct workflow *flow, const struct command *command,
                    uint64_t now_us)
 {
@@ -121,7 +133,7 @@ void sched_workflow_command(struct sched *sched, const struct command *command, 
         break;
     case COMMAND_WORKFLOW_ROW:
         if (flow->state == WORKFLOW_OPEN) {
-            sched_instance_begin_row(sched, flow, command->row, now_us);
+            begin_row(sched, flow, command->row, now_us);
         }
         break;
     case COMMAND_WORKFLOW_ANSWER:

@@ -65,11 +65,16 @@ static uint32_t distinct_calls(const uint32_t *rows, uint32_t rows_count)
 
 static void test_random_graphs(void **state)
 {
+    static const enum sched_policy policies[] = {SCHED_PLAS, SCHED_FCFS, SCHED_JUSTITIA,
+                                                 SCHED_ATLAS, SCHED_JUSTITIA_C, SCHED_FORESIGHT};
     (void)state;
     for (uint32_t seed = 0; seed < 400; seed++) {
         lot = seed * 77 + 1;
         uint32_t cached = seed % 5 == 0 ? 0 : 256, called = 0;
-        start_with(bench_settings(seed % 3 == 0 ? SCHED_FCFS : SCHED_PLAS), cached);
+        struct sched_settings settings = bench_settings(policies[seed % 6]);
+        settings.retag = true;
+        settings.active_programs = seed % 4 == 0 ? 0 : SCHED_ACTIVE_ALL;
+        start_with(settings, cached);
         random_flow();
         uint32_t rows[ROWS], count = 1 + draw(ROWS);
         for (uint32_t i = 0; i < count; i++) {
