@@ -76,9 +76,10 @@ MISBEHAVE_OBJ := $(call objects,selftest/misbehave/misbehave.c selftest/misbehav
 SDK_OBJ := $(call objects,$(wildcard tools/sdk/*.c net/wire*.c config/chat/*.c) config/address.c \
     config/base/status.c config/base/assert.c config/base/say.c)
 TRACE_OBJ := $(call objects,$(wildcard tools/trace/*.c))
+FLOW_OBJ := $(call objects,$(wildcard tools/flow/*.c))
 COMMAND_LINE_OBJ := $(O)/tools/command_line.o
 # The command line client; the library serves the tests of its parts.
-AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ) \
+AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
     $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
