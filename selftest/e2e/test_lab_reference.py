@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The lab and tools/lab/reference.py, which share no code, agree within 10 % for each policy.
+"""The lab and tools/lab/reference/reference.py, which share no code, agree within 10 % for each policy.
 
 Method: small traces, made here, at a load at which calls wait and policies differ, with so many KV
 blocks that memory plays no role; and Figure 2 of the Agentix paper, which can be counted by hand.
-tools/lab/compare_reference.py does the same with long traces.
+tools/lab/reference/compare_reference.py does the same with long traces.
 """
 import os
 import random
@@ -12,7 +12,7 @@ import tempfile
 
 from appliance import BUILD, ROOT
 
-sys.path.insert(0, os.path.join(ROOT, "tools", "lab"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "lab", "reference"))
 
 import compare_reference  # noqa: E402
 

@@ -4,7 +4,7 @@
 
 It was written from the paper (sections 4.2, 5, 6), the trace format and docs/lab.md, and shares no
 code with the appliance. It is meant to be believed by reading: no speed, no faults, no protocol.
-tools/lab/compare_reference.py runs the lab beside it.
+tools/lab/reference/compare_reference.py runs the lab beside it.
 
 Choices that the paper leaves open follow docs/scheduling.md: service is the whole duration of each
 step that a call was in; recompute lengthens a quantum; a promoted job has one quantum of the queue

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LAB = os.path.join(HERE, "..", "..", "build", "agentix-lab")
+LAB = os.path.join(HERE, "..", "..", "..", "build", "agentix-lab")
 REFERENCE = os.path.join(HERE, "reference.py")
 
 # Trace: programs a second at load 1, seconds of arrivals.
