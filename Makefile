@@ -315,6 +315,7 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen events >docs/events.md
 	build/docgen sample >docs/agentix.ini
 	build/docgen frames >selftest/e2e/frames.py
+	build/docgen frames >tools/sdk/python/agentix/frames.py
 	@set -e; for page in protocol scheduling; do \
 	    build/docgen page docs/$$page.md >build/page.md; cp build/page.md docs/$$page.md; done
 

@@ -6,7 +6,8 @@
  *   sample    docs/agentix.ini         from config/options.def
  *   stats     docs/stats.md            from config/base/stats.def
  *   events    docs/events.md           from config/base/events.def
- *   frames    selftest/e2e/frames.py   from net/frames.def and config/base/finish.def
+ *   frames    selftest/e2e/frames.py   from net/frames.def, config/base/finish.def and status.def;
+ *                                      tools/sdk/python has the same file
  *   page FILE                          a page written by hand, with the tables that it asks for
  *
  * A page asks for a table by two marks, and what lies between them is written anew:
@@ -176,6 +177,15 @@ static const struct finish_row {
 #define FINISH(id, value, word, help) {#id, help, value},
 #include "config/base/finish.def"
 #undef FINISH
+};
+
+static const struct status_row {
+    const char *name, *text;
+    unsigned code;
+} status_rows[] = {
+#define STATUS(name, class, wire, text) {#name, text, wire},
+#include "config/base/status.def"
+#undef STATUS
 };
 
 static void write_cell(const char *text)
@@ -413,11 +423,28 @@ static void write_python_parts(void)
     printf("}\n");
 }
 
+/* What an ERROR says: statuses that are sent, and fields. */
+static void write_python_errors(void)
+{
+    printf("\n# Name and text of each status that is sent.\nSTATUSES = {\n");
+    for (size_t i = 0; i < COUNT(status_rows); i++) {
+        if (status_rows[i].code != 0) {
+            printf("    %u: (\"%s\", \"%s\"),\n", status_rows[i].code, status_rows[i].name,
+                   status_rows[i].text);
+        }
+    }
+    printf("}\n\n# What a refusal is about.\nERROR_FIELDS = {\n");
+    for (uint32_t i = 0; i < WIRE_FIELD_COUNT; i++) {
+        printf("    %u: \"%s\",\n", i, wire_field_name((enum wire_field)i));
+    }
+    printf("}\n");
+}
+
 static void write_python(void)
 {
     printf("# SPDX-License-Identifier: MIT\n"
-           "\"\"\"Frames of protocol version 1: made from net/frames.def and "
-           "config/base/finish.def by\n`make docs`; do not edit.\"\"\"\n\n# Types.\n");
+           "\"\"\"Frames of protocol version 1: made from net/frames.def, config/base/finish.def "
+           "and\nconfig/base/status.def by `make docs`; do not edit.\"\"\"\n\n# Types.\n");
     for (size_t i = 0; i < COUNT(frame_rows); i++) {
         printf("%s = 0x%02x\n", frame_rows[i].id, frame_rows[i].type);
     }
@@ -438,6 +465,7 @@ static void write_python(void)
     }
     printf("}\n");
     write_python_parts();
+    write_python_errors();
 }
 
 static int usage(void)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Frames of protocol version 1: made from net/frames.def and config/base/finish.def by
-`make docs`; do not edit."""
+"""Frames of protocol version 1: made from net/frames.def, config/base/finish.def and
+config/base/status.def by `make docs`; do not edit."""
 
 # Types.
 HELLO = 0x01
@@ -271,4 +271,88 @@ PARTS = {
         "repeat_penalty": "f",
         "seed": "Q",
     },
+}
+
+# Name and text of each status that is sent.
+STATUSES = {
+    1: ("BUSY_CALLS", "no free call slot"),
+    2: ("BUSY_PROGRAMS", "no free program slot: every program has open calls"),
+    3: ("BUSY_CONNECTIONS", "no free connection slot"),
+    4: ("BUSY_CALLS_OF_CONN", "too many open calls on this connection"),
+    5: ("BUSY_DRAINING", "the appliance is draining"),
+    6: ("BUSY_PREAUTH", "too many connections that are not admitted yet"),
+    7: ("BUSY_CALLS_OF_PROG", "too many open calls of this program"),
+    8: ("BUSY_CALLS_OF_KEY", "too many open calls of this key"),
+    9: ("BUSY_CALL_OPEN", "a call with this id is open on another connection"),
+    10: ("BUSY_WORKFLOWS", "no free workflow slot"),
+    11: ("BUSY_ROWS", "too many open rows of this workflow"),
+    17: ("BAD_VERSION", "protocol version not supported"),
+    18: ("BAD_FRAME_TYPE", "unknown frame type"),
+    19: ("BAD_FRAME_LENGTH", "frame length does not fit its type"),
+    20: ("BAD_FRAME_CHECKSUM", "frame checksum does not match"),
+    21: ("BAD_FRAME_ORDER", "frame not allowed now"),
+    22: ("BAD_FIELD", "field out of range"),
+    23: ("BAD_RESERVED", "reserved field is not zero"),
+    24: ("BAD_CALL_OPEN", "a call with this id is already open on this connection"),
+    25: ("BAD_CALL_UNKNOWN", "no open call with this id"),
+    26: ("BAD_PROGRAM_UNKNOWN", "no such program"),
+    27: ("BAD_PROGRAM_ACTIVE", "the program has open calls"),
+    28: ("BAD_PROMPT_LENGTH", "prompt and max_tokens do not fit the context"),
+    29: ("BAD_TOKEN", "token id outside the vocabulary"),
+    30: ("BAD_TEXT", "text is not valid UTF-8"),
+    31: ("BAD_AUTH", "not admitted: no proof of a known key, or not an allowed user"),
+    32: ("BAD_CALL_REUSED", "a call with this id has ended, and it asked for something else"),
+    33: ("BAD_FLOW_OPEN", "a workflow with this id is already open"),
+    34: ("BAD_FLOW_UNKNOWN", "no open workflow with this id"),
+    35: ("BAD_FLOW_SIZE", "the workflow needs more than the appliance has for one"),
+    36: ("BAD_ROW_REUSED", "a row with this number is open, and it has other columns"),
+    37: ("BAD_NODE_UNKNOWN", "the workflow did not ask for this"),
+    49: ("GONE_DEADLINE", "deadline passed"),
+    50: ("GONE_CANCELLED", "cancelled"),
+    51: ("GONE_SLOW_READER", "the client did not read in time"),
+    52: ("GONE_SHUTDOWN", "the appliance is shutting down"),
+    65: ("DEVICE_FAILED", "the engine failed"),
+    66: ("DEVICE_NUMERIC", "the engine produced a value that is not finite"),
+}
+
+# What a refusal is about.
+ERROR_FIELDS = {
+    0: "none",
+    1: "magic",
+    2: "type",
+    3: "length",
+    4: "checksum",
+    5: "reserved",
+    6: "version",
+    7: "flags",
+    8: "call_id",
+    9: "program_id",
+    10: "thread",
+    11: "max_tokens",
+    12: "temperature",
+    13: "top_k",
+    14: "top_p",
+    15: "min_p",
+    16: "repeat_penalty",
+    17: "seed",
+    18: "deadline",
+    19: "stop_ids",
+    20: "stop_texts",
+    21: "prompt",
+    22: "kind",
+    23: "name",
+    24: "connection",
+    25: "queue",
+    26: "key_id",
+    27: "parts",
+    28: "class",
+    29: "flow_id",
+    30: "nodes",
+    31: "operands",
+    32: "outputs",
+    33: "texts",
+    34: "row",
+    35: "columns",
+    36: "est",
+    37: "node",
 }

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+"""Client of the Agentix appliance: calls, and workflows of calls. docs/python.md is its page."""
+from agentix.call import Call, Reply
+from agentix.chat import Format, Markup, Prompt
+from agentix.client import Client, connect
+from agentix.connection import read_key
+from agentix.errors import Error, Failed, Lost, ProtocolError, Refused
+from agentix.sampling import Sampling
+
+__all__ = ["Call", "Client", "Error", "Failed", "Format", "Lost", "Markup", "Prompt",
+           "ProtocolError", "Refused", "Reply", "Sampling", "connect", "read_key"]

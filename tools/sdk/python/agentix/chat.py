@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Chat formats: a conversation as the prompt that a model was trained on. The appliance says which
+format its model has (CHAT); config/chat writes all of them, and this file those that write every
+message alike. selftest/e2e/test_sdk_python.py compares them with `agx render`.
+
+A prompt has two kinds of text. Special tokens are found in what the format writes (Markup), and
+never in what the conversation says."""
+import dataclasses
+
+from agentix.errors import Error
+
+ROLES = ("system", "user", "assistant")
+
+
+class Markup(str):
+    """Text of a template: special tokens are found in it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What comes before and after a message of the system, the user, the assistant."""
+    before: tuple
+    after: tuple
+    answer: str                     # before the answer
+    stop: tuple = ()                # texts that end an answer, where the model has no token for it
+    strips: bool = False            # messages are stripped
+    bos: bool = False               # the prompt begins with BOS
+    looks_at_all: bool = False      # for a system message; else only at the first message
+    insists: bool = False           # says one even where the model's own is empty
+    recalls: bool = True            # False: answers of earlier turns need more than this row
+
+
+BOS, EOS = "\1", "\2"               # stand for the texts of these tokens
+IM = ("<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n")
+IM_END = 3 * ("<|im_end|>\n",)
+HEADER = "<|start_header_id|>{}<|end_header_id|>\n\n"
+ANGLES = ("<|system|>\n", "<|user|>\n", "<|assistant|>\n")
+ROWS = {
+    "plain": Row(("", "User: ", "Bot: "), 3 * ("\n",), "Bot:", ("\nUser:",), strips=True, bos=True),
+    "chatml": Row(IM, IM_END, IM[2]),
+    "chatml-bos": Row(IM, IM_END, IM[2], bos=True),
+    "qwen2.5": Row(IM, IM_END, IM[2], insists=True),
+    "qwen3": Row(IM, IM_END, IM[2], recalls=False),
+    "qwen3-think": Row(IM, IM_END, IM[2] + "<think>\n", recalls=False),
+    "llama3": Row(tuple(HEADER.format(role) for role in ROLES), 3 * ("<|eot_id|>",),
+                  HEADER.format("assistant"), strips=True, bos=True),
+    "mistral-v7": Row(("[SYSTEM_PROMPT] ", "[INST] ", " "),
+                      ("[/SYSTEM_PROMPT]", "[/INST]", EOS), "", bos=True),
+    "mistral-v7t": Row(("[SYSTEM_PROMPT]", "[INST]", ""),
+                       ("[/SYSTEM_PROMPT]", "[/INST]", EOS), "", bos=True),
+    "zephyr": Row(ANGLES, 3 * (EOS + "\n",), ANGLES[2]),
+    "tulu": Row(ANGLES, ("\n", "\n", EOS + "\n"), ANGLES[2]),
+    "deepseek": Row(("", "User: ", "Assistant: "), ("\n\n", "\n\n", EOS), "Assistant:", bos=True),
+    "deepseek-coder": Row(("", "### Instruction:\n", "### Response:\n"),
+                          ("", "\n", "\n<|EOT|>\n"), "### Response:\n", bos=True,
+                          looks_at_all=True),
+}
+
+
+def as_messages(messages):
+    """(role, content) of each: pairs, or the dicts that other libraries take."""
+    for each in messages:
+        role, content = (each["role"], each["content"]) if isinstance(each, dict) else each
+        if role not in ROLES:
+            raise ValueError(f"{role}: a role is system, user or assistant")
+        yield role, content
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """`pieces`: Markup, and texts of the conversation. `stop`: what ends the answer, besides
+    tokens of the model."""
+    pieces: tuple
+    stop: tuple
+
+    @property
+    def parts(self):
+        """For CALL: of the template, of the conversation, and so on."""
+        parts = [""]
+        for piece in self.pieces:
+            if isinstance(piece, Markup) == (len(parts) % 2 == 1):
+                parts[-1] += piece
+            else:
+                parts.append(str(piece))
+        return parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """The format of a model. `system` is said where a conversation has no system message."""
+    name: str
+    bos: str = ""
+    eos: str = ""
+    system: str = ""
+
+    @classmethod
+    def of_chat(cls, said, system):
+        names = {key: said[key].rstrip(b"\0").decode() for key in ("format", "bos", "eos")}
+        if said["verdict"] == 2:
+            raise Error("the model's chat template is not known; name a format: chat.Format(...)")
+        return cls(names["format"], names["bos"], names["eos"], system)
+
+    @property
+    def row(self):
+        if self.name not in ROWS:
+            raise Error(f"this package does not write the chat format {self.name}; it writes "
+                        f"{', '.join(ROWS)}. Write its marks as chat.Markup(...)")
+        return ROWS[self.name]
+
+    def prompt(self, messages, bos=True):
+        """`bos` False: what sends the prompt puts BOS before it."""
+        row, pieces = self.row, []
+        messages = list(as_messages(messages))
+        self._check(messages)
+        looked_at = messages if row.looks_at_all else messages[:1]
+        says_one = self.system or row.insists
+        if says_one and all(role != "system" for role, _ in looked_at):
+            pieces += [Markup(row.before[0] + self.system + row.after[0])]
+        for role, content in messages:
+            index = ROLES.index(role)
+            pieces += [Markup(row.before[index]), content.strip() if row.strips else content,
+                       Markup(row.after[index])]
+        pieces = [Markup(BOS if row.bos and bos else ""), *pieces, Markup(row.answer)]
+        return Prompt(tuple(self._spell(piece) for piece in pieces if piece), row.stop)
+
+    def _spell(self, piece):
+        if not isinstance(piece, Markup):
+            return piece
+        return Markup(piece.replace(BOS, self.bos).replace(EOS, self.eos))
+
+    def _check(self, messages):
+        if not messages or messages[-1][0] == "assistant":
+            raise ValueError("a conversation ends with a question")
+        if not self.row.recalls and any(role == "assistant" for role, _ in messages):
+            raise Error(f"this package writes {self.name} without earlier answers")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""One socket, greeted and, where the appliance asks for it, authenticated. Resumption is not here:
+client.py opens another one."""
+import asyncio
+import hmac
+import os
+import stat
+
+from agentix import frames, wire
+from agentix.errors import Error, Lost, ProtocolError, Refused
+
+GREETING_S = 10
+
+
+def read_key(path):
+    """The first key of a file as `agx --key-file` takes it: ID SECRET [...]."""
+    with open(path, encoding="ascii") as file:
+        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise PermissionError(f"{path}: others may read it; it must have mode 0600")
+        for line in file:
+            words = line.split()
+            if words and not words[0].startswith("#"):
+                return words[0], bytes.fromhex(words[1])
+    raise ValueError(f"{path}: there is no key in it")
+
+
+async def _dial(address):
+    if address.startswith("unix:"):
+        return await asyncio.open_unix_connection(address[len("unix:"):])
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        raise ValueError(f"{address}: an address is unix:PATH or HOST:PORT")
+    return await asyncio.open_connection(host.strip("[]"), int(port))
+
+
+class Connection:
+    """`welcome` has the fields of WELCOME."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer, self.welcome = reader, writer, None
+
+    @classmethod
+    async def open(cls, address, key=None):
+        """`key` is an id and a secret of 32 bytes; it is not used on a unix socket, where the
+        kernel says who we are."""
+        try:
+            self = cls(*await asyncio.wait_for(_dial(address), GREETING_S))
+        except (OSError, TimeoutError) as error:
+            raise Lost(f"{address}: {error}") from error
+        try:
+            await self._greet(None if address.startswith("unix:") else key)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def _greet(self, key):
+        self.send(wire.frame(frames.HELLO, wire.pack(frames.HELLO, version_min=1, version_max=1,
+                                                     name=b"python")))
+        self.welcome = await self._expect(frames.WELCOME)
+        if bool(self.welcome["auth"]) != (key is not None):
+            raise Error("the appliance asks for a key" if key is None else
+                        "a key was given, and the appliance does not ask for one")
+        if key is not None:
+            await self._authenticate((key[0].encode(), key[1]))
+
+    async def _authenticate(self, key):
+        nonce = os.urandom(32)
+        key = key[0].ljust(32, b"\0"), key[1]
+        mac = wire.proof(b"c1", key, self.welcome, nonce)
+        self.send(wire.frame(frames.AUTH, wire.pack(frames.AUTH, key_id=key[0],
+                                                    client_nonce=nonce, mac=mac)))
+        answer = await self._expect(frames.AUTH_REPLY)
+        if not hmac.compare_digest(answer["mac"], wire.proof(b"s1", key, self.welcome, nonce)):
+            raise Error("the appliance does not have the secret of this key")
+
+    async def _expect(self, wanted):
+        kind, payload = await self.receive()
+        if kind == frames.ERROR:
+            raise Refused(wire.unpack(kind, payload)[0])
+        if kind != wanted:
+            raise ProtocolError(f"a frame of type {kind:#x} where {wanted:#x} was due")
+        return wire.unpack(kind, payload)[0]
+
+    async def receive(self):
+        """(type, payload) of the next frame. Lost: there is none."""
+        try:
+            head = await self.reader.readexactly(wire.HEADER_BYTES)
+            if head[:4] != wire.MAGIC.to_bytes(4, "little") or (
+                    self.welcome and wire.length(head) > self.welcome["frame_bytes_max"]):
+                raise ProtocolError("the peer does not speak this protocol")
+            payload = await self.reader.readexactly(wire.length(head))
+        except (OSError, EOFError) as error:
+            raise Lost("the appliance closed the connection") from error
+        return wire.check(head, payload), payload
+
+    def send(self, data):
+        self.writer.write(data)
+
+    def close(self):
+        self.writer.close()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""What can go wrong, as exceptions."""
+from agentix import frames
+
+
+class Error(Exception):
+    """Of this package, all of them."""
+
+
+class ProtocolError(Error):
+    """The appliance said what it must not say: it is another program, or it is broken."""
+
+
+class Lost(Error, ConnectionError):
+    """The appliance cannot be reached, or it went away and did not come back in time."""
+
+
+class Refused(Error):
+    """An ERROR frame. `status` is its name, such as BAD_FIELD; `field` the field that it is about;
+    found, min and max are what was sent and what is allowed."""
+
+    def __init__(self, fields):
+        self.code = fields["status"]
+        self.status, text = frames.STATUSES.get(self.code, (f"status {self.code}", ""))
+        self.field = frames.ERROR_FIELDS.get(fields["field"], "")
+        self.frame_type, self.id = fields["frame_type"], fields["call_id"]
+        self.closes, self.retry_ms = bool(fields["closes"]), fields["retry_ms"]
+        self.found, self.min, self.max = fields["found"], fields["min"], fields["max"]
+        said = fields["text"].rstrip(b"\0").decode(errors="replace") or text
+        bounds = f" (found {self.found}, allowed {self.min} to {self.max})" if self.max else ""
+        about = f"{self.field}: " if self.field not in ("", "none") else ""
+        super().__init__(f"{self.status}: {about}{said}{bounds}")
+
+    @property
+    def is_busy(self):
+        """True when the same request may be made again later."""
+        return self.status.startswith("BUSY_")
+
+
+class Failed(Error):
+    """What was accepted ended early: a call (`finish` says how) or a row of a workflow."""
+
+    def __init__(self, what, code, finish=None):
+        self.code, self.finish = code, finish
+        self.status, text = frames.STATUSES.get(code, ("", ""))
+        how = {frames.CANCELLED: "cancelled", frames.DEADLINE: "its deadline passed"}.get(finish)
+        super().__init__(f"{what}: {text or how or 'failed'}")

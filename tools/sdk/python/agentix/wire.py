@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Frames to bytes and back: docs/protocol.md. The lists of frames and fields are frames.py."""
+import hashlib
+import hmac
+import struct
+
+from agentix import frames
+from agentix.errors import ProtocolError
+
+MAGIC = 0x31584741
+HEADER_BYTES = 16
+ID_BYTES = 16
+NONE = 0xffffffff               # of an id: there is none
+_HEAD = struct.Struct("<IB3sI")
+_FORMS = {kind: struct.Struct("<" + "".join(layout.values()))
+          for kind, layout in frames.LAYOUTS.items()}
+
+
+def _crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82f63b78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC = _crc_table()
+# Two bytes at once: half as many turns of the loop.
+_CRC2 = [_CRC[(_CRC[pair & 0xff] ^ (pair >> 8)) & 0xff] ^ (_CRC[pair & 0xff] >> 8)
+         for pair in range(1 << 16)]
+
+
+def crc32c(data):
+    value = 0xffffffff
+    whole = len(data) & ~1
+    for pair in memoryview(data)[:whole].cast("H"):
+        value = (value >> 16) ^ _CRC2[(value ^ pair) & 0xffff]
+    for byte in data[whole:]:
+        value = (value >> 8) ^ _CRC[(value ^ byte) & 0xff]
+    return value ^ 0xffffffff
+
+
+def frame(kind, payload=b""):
+    head = _HEAD.pack(MAGIC, kind, b"", len(payload))
+    return head + struct.pack("<I", crc32c(head + payload)) + payload
+
+
+def pack(kind, **values):
+    """The fixed part of a payload; a field that is not named is zero."""
+    layout = frames.LAYOUTS[kind]
+    assert values.keys() <= layout.keys(), values.keys() - layout.keys()
+    return _FORMS[kind].pack(*(values.get(name, b"" if form.endswith("s") else 0)
+                               for name, form in layout.items()))
+
+
+def unpack(kind, payload):
+    """The fields of a payload by name, and what follows them."""
+    form = _FORMS[kind]
+    if len(payload) < form.size:
+        raise ProtocolError(f"a frame of type {kind:#x} is too short")
+    return dict(zip(frames.LAYOUTS[kind], form.unpack_from(payload))), payload[form.size:]
+
+
+def check(head, payload):
+    """The type of a frame whose bytes these are."""
+    magic, kind, reserved, length = _HEAD.unpack_from(head)
+    checksum, = struct.unpack_from("<I", head, _HEAD.size)
+    if magic != MAGIC or reserved != b"\0\0\0" or length != len(payload):
+        raise ProtocolError("the peer does not speak this protocol")
+    if crc32c(head[:_HEAD.size] + payload) != checksum:
+        raise ProtocolError("a frame's checksum does not match")
+    return kind
+
+
+def length(head):
+    return int.from_bytes(head[8:12], "little")
+
+
+def ids(tokens):
+    return struct.pack(f"<{len(tokens)}I", *tokens)
+
+
+def tokens_and_text(got, rest):
+    """The tail of TOKENS and VALUE."""
+    count, text_bytes = got["tokens_count"], got["text_bytes"]
+    if len(rest) != 4 * count + text_bytes:
+        raise ProtocolError("counts do not add up")
+    return list(struct.unpack_from(f"<{count}I", rest)), rest[4 * count:]
+
+
+def digest(data, value=0xcbf29ce484222325):
+    """FNV-1a of bytes, from an earlier digest on."""
+    for byte in data:
+        value = ((value ^ byte) * 0x100000001b3) & 0xffffffffffffffff
+    return value
+
+
+def proof(side, key, welcome, client_nonce):
+    """`side` is b"c1" or b"s1", `key` an id and 32 bytes."""
+    message = struct.pack("<2sH16s32s32s32s", side, 1, welcome["boot_id"],
+                          welcome["server_nonce"], client_nonce, key[0])
+    return hmac.new(key[1], message, hashlib.sha256).digest()
+
+
+def program_id(name):
+    """16 bytes as they are, or those that stand for a text, in the C library too."""
+    if isinstance(name, str):
+        half = digest(name.encode())
+        return struct.pack("<QQ", half, digest(name.encode(), half))
+    if len(name) != ID_BYTES:
+        raise ValueError(f"a program id has {ID_BYTES} bytes, not {len(name)}")
+    return bytes(name)
