@@ -5,7 +5,10 @@ from agentix.chat import Format, Markup, Prompt
 from agentix.client import Client, connect
 from agentix.connection import read_key
 from agentix.errors import Error, Failed, Lost, ProtocolError, Refused
+from agentix.flow import Flow, Node
+from agentix.run import Row, Run
 from agentix.sampling import Sampling
 
-__all__ = ["Call", "Client", "Error", "Failed", "Format", "Lost", "Markup", "Prompt",
-           "ProtocolError", "Refused", "Reply", "Sampling", "connect", "read_key"]
+__all__ = ["Call", "Client", "Error", "Failed", "Flow", "Format", "Lost", "Markup", "Node",
+           "Prompt", "ProtocolError", "Refused", "Reply", "Row", "Run", "Sampling", "connect",
+           "read_key"]

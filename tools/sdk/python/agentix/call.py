@@ -130,7 +130,11 @@ class Call:
     async def _start(self, room):
         async with room:
             self._starting = None
-            self.client.begin(self)
+            try:
+                self.client.begin(self)
+            except Exception as error:
+                self.client.end(self)
+                self.fail(error)
             await asyncio.wait([self._done])
 
     def send(self):

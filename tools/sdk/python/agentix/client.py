@@ -152,7 +152,10 @@ class Client:
         self._exchanges.pop((exchange.is_flow, exchange.id), None)
 
     def send(self, data):
-        """Without a connection nothing is sent: begin() of the next one sends what is open."""
+        """One frame. Without a connection nothing is sent: the next one sends what is open."""
+        most = self.welcome["frame_bytes_max"]
+        if len(data) - wire.HEADER_BYTES > most:
+            raise ValueError(f"{len(data) - wire.HEADER_BYTES} bytes; a frame has at most {most}")
         if self._connection is not None:
             self._connection.send(data)
 

@@ -26,6 +26,9 @@ class Sampling:
         if any(not 1 <= len(text) <= STOP_BYTES_MAX for text in self.stop_texts):
             raise ValueError(f"a stop text has 1 to {STOP_BYTES_MAX} bytes")
 
+    def with_stop(self, more):
+        return dataclasses.replace(self, stop=self.stop + tuple(more)) if more else self
+
     @property
     def stop_ids(self):
         return [each for each in self.stop if not isinstance(each, str)]

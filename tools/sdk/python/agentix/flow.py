@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""The builder of workflows: a graph of operators, written as functions and templates.
+
+    flow = agentix.Flow()
+    note = flow.input("note")
+    facts = [flow.llm(f"{note}\n{question}", max=64) for question in QUESTIONS]
+    flow.output(flow.llm("Sum up:", flow.each(facts, "\n- {}"), max=128), "summary")
+
+A node that is formatted becomes a marker, a text that no other text can be, so f-strings, join()
+and + work; the builder finds the markers and puts the nodes in their place."""
+import re
+import secrets
+
+from agentix import chat
+from agentix.run import Run
+from agentix.sampling import Sampling
+
+INPUT, TEXT, LLM, LAMBDA = range(4)
+KINDS = ("input", "text", "llm", "lambda")
+NAME_BYTES_MAX = 31             # of a lambda, on the wire
+# Private characters around a number that is drawn for each flow.
+MARKER = "\ue0a6{}:{}\ue0a7"
+
+
+class Node:
+    """An operator of a flow; its value is a text. Only `est` may be changed."""
+
+    def __init__(self, flow, kind, name, pieces=(), **how):
+        self.flow, self.kind, self.index = flow, kind, len(flow.nodes)
+        self.name = flow.unique_name(name or f"{KINDS[kind]}{self.index}")
+        self.pieces = tuple(pieces)         # texts, Markup, nodes
+        self.messages = how.get("messages")  # of a chat, whose format is known when it is sent
+        self.max, self.est = how.get("max", 0), how.get("est") or 0
+        self.sampling = how.get("sampling")
+        self.function, self.function_name = how.get("function"), how.get("function_name", "")
+        flow.nodes.append(self)
+
+    def __str__(self):
+        return MARKER.format(self.flow.tag, self.index)
+
+    def __format__(self, spec):
+        if spec:
+            raise ValueError(f"{self.name}: a value that is not known yet has no format {spec!r}")
+        return str(self)
+
+    def __add__(self, other):
+        return str(self) + str(other)
+
+    def __radd__(self, other):
+        return str(other) + str(self)
+
+    def __repr__(self):
+        return f"<{KINDS[self.kind]} {self.name}>"
+
+
+class Flow:
+    """Nodes in the order in which they are made, so that an operand is an earlier one."""
+
+    def __init__(self):
+        self.tag = secrets.token_hex(8)
+        self.nodes, self.outputs = [], {}   # outputs: name -> node
+        self._names, self._functions = set(), {}
+        self._marker = re.compile(MARKER.format(self.tag, r"(\d+)"))
+
+    # ---- operators -------------------------------------------------------------------------------
+
+    def input(self, name, *, est=0):
+        """A column of the rows. `est`: about how many tokens it has."""
+        return Node(self, INPUT, name, est=est)
+
+    def inputs(self, name, count, *, est=0):
+        """A column that is a list of so many texts."""
+        return [self.input(f"{name}[{i}]", est=est) for i in range(count)]
+
+    def text(self, *pieces, name=None):
+        """Pieces as one: texts, nodes, or lists of these."""
+        return Node(self, TEXT, name, self.pieces(pieces))
+
+    def llm(self, *pieces, max=128, name=None, est=0, **sampling):
+        """What the model says to the pieces. sampling: temperature, top_k, top_p, min_p,
+        repeat_penalty, seed, stop, ignore_eos. A node that samples and names no seed has one of
+        its own; nodes that are equal, seed and all, are called once."""
+        return Node(self, LLM, name, self.pieces(pieces), max=max, est=est,
+                    sampling=Sampling(**sampling))
+
+    def chat(self, messages, *, max=128, name=None, est=0, **sampling):
+        """What the model says to a conversation, in its own chat format: pairs of a role and a
+        text, or the dicts that other libraries take."""
+        messages = [(role, str(content)) for role, content in chat.as_messages(messages)]
+        self.pieces(content for _, content in messages)     # checks them
+        return Node(self, LLM, name, messages=messages, max=max, est=est,
+                    sampling=Sampling(**sampling))
+
+    def apply(self, function, *pieces, max=128, name=None, est=0, pure=True):
+        """What a function of yours makes of the pieces, joined as one text: a plain function, which
+        runs in a thread, or a coroutine. Equal questions are asked once if it is `pure`."""
+        named = self._function_name(function, pure)
+        return Node(self, LAMBDA, name or named, self.pieces(pieces), max=max, est=est,
+                    function=function, function_name=named)
+
+    def map(self, make, items, **options):
+        """A node for each item: make(item), or flow.llm() of a template in which {} is the item."""
+        if callable(make):
+            return [make(item, **options) for item in items]
+        return [self.llm(fill(make, item), **options) for item in items]
+
+    def each(self, items, template="{}"):
+        """The template for each item, one after the other; an item may be a tuple."""
+        return "".join(fill(template, item) for item in items)
+
+    def output(self, node, name=None):
+        """Its value comes back for each row."""
+        self._check_own(node)
+        name = name or node.name
+        if name in self.outputs:
+            raise ValueError(f"there is an output {name}")
+        self.outputs[name] = node
+        return node
+
+    # ---- use -------------------------------------------------------------------------------------
+
+    def run(self, client, rows, **options):
+        """Sends the flow and its rows. Await it for all of them, or take each when it is done:
+        `async for row in flow.run(...)`. A row is a dict by the names of inputs, the texts in their
+        order, or, for one input, the text. Rows may come from an async iterator.
+
+        keep       the appliance goes on while we are away (`workflow.linger`); a name: another
+                   process that runs the same flow with this name goes on with it
+        progress   True: a bar on stderr; or a function that is called with the Run
+        on_value   is called with row number, output and text as soon as a value is known
+        program    a name or 16 bytes
+        format     a chat.Format, instead of the model's own"""
+        if not self.outputs:
+            raise ValueError("a flow needs an output")
+        return Run(client, self, rows, self.outputs, options)
+
+    async def profile(self, client, rows, **options):
+        """Runs the flow with every operator as an output and sets `est` of each to the mean length
+        of its values, by which the appliance orders calls. Returns {name: est}."""
+        watched = {node.name: node for node in self.nodes if node.kind in (LLM, LAMBDA)}
+        done = [row for row in await Run(client, self, rows, watched, options) if not row.error]
+        for name, node in watched.items():
+            lengths = [len(row.tokens[name]) for row in done]
+            if lengths:
+                node.est = max(1, round(sum(lengths) / len(lengths)))
+        return {name: node.est for name, node in watched.items()}
+
+    def save(self, path, format=None):
+        """Writes the flow as a file that `agx flow` runs. Functions are not in it."""
+        from agentix.flow_file import write
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(write(self, format))
+
+    # ---- pieces ----------------------------------------------------------------------------------
+
+    def pieces(self, parts):
+        """Texts, Markup and nodes, in order: markers become nodes, lists are flattened."""
+        found = []
+        for part in parts:
+            if isinstance(part, Node):
+                found.append(self._check_own(part))
+            elif isinstance(part, str):
+                found += self._split(part)
+            elif isinstance(part, chat.Prompt):
+                found += self.pieces(part.pieces)
+            elif isinstance(part, (list, tuple)):
+                found += self.pieces(part)
+            elif isinstance(part, (int, float)):
+                found.append(str(part))
+            else:
+                raise TypeError(f"{part!r} is neither a text nor a node")
+        return found
+
+    def _split(self, text):
+        like = type(text) if isinstance(text, chat.Markup) else str
+        for i, part in enumerate(self._marker.split(text)):
+            if i % 2:
+                yield self.nodes[int(part)]
+            elif part:
+                if MARKER[0] in part and re.search(MARKER.format("[0-9a-f]{16}", r"\d+"), part):
+                    raise ValueError("there is a node of another flow in the text")
+                yield like(part)
+
+    def _check_own(self, node):
+        if node.flow is not self:
+            raise ValueError(f"{node!r} is of another flow")
+        return node
+
+    def unique_name(self, name):
+        unique, count = name, 1
+        while unique in self._names:
+            count += 1
+            unique = f"{name}#{count}"
+        self._names.add(unique)
+        return unique
+
+    def _function_name(self, function, pure):
+        """Lambdas of one name are one function to the appliance."""
+        if pure and function in self._functions:
+            return self._functions[function]
+        base = getattr(function, "__name__", type(function).__name__).strip("<>")
+        number = f"~{len(self._functions)}" if self._functions else ""
+        name = base.encode()[:NAME_BYTES_MAX - len(number)].decode(errors="ignore") + number
+        self._functions[function if pure else object()] = name
+        return name
+
+
+def fill(template, item):
+    return template.format(*item) if isinstance(item, tuple) else template.format(item)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""A flow as FLOW_OPEN, a row as ROW: docs/protocol.md."""
+import struct
+
+from agentix import chat, flow as builder, frames, wire
+
+OF_TEXT = 1 << 31               # of an operand: it is a text; of a text's length: it is Markup
+COUNT_MAX = 0xffff
+_NODE = struct.Struct("<" + "".join(frames.PARTS["flow_node"].values()))
+
+
+class Texts:
+    """Each literal once."""
+
+    def __init__(self):
+        self.indices, self.bytes = {}, b""
+
+    def add(self, text):
+        key = (isinstance(text, chat.Markup), str(text))
+        if key not in self.indices:
+            data = text.encode()
+            self.indices[key] = len(self.indices)
+            self.bytes += struct.pack("<I", len(data) | (OF_TEXT if key[0] else 0)) + data
+        return self.indices[key]
+
+
+def resolve(flow, node, format):
+    """Pieces, and the stops that the chat format adds."""
+    if node.messages is None:
+        return node.pieces, ()
+    prompt = format.prompt(node.messages, bos=False)    # the appliance puts BOS before prompts
+    return flow.pieces(prompt.pieces), prompt.stop
+
+
+def needs_format(flow):
+    return any(node.messages is not None for node in flow.nodes)
+
+
+def _node(flow, node, texts, format):
+    """Bytes of a node, and how many operands it has."""
+    pieces, stop = resolve(flow, node, format)
+    values = {"kind": node.kind, "max_tokens": node.max, "est": node.est, "operands": len(pieces)}
+    stops = b""
+    if node.kind == builder.LLM:
+        sampling = node.sampling.with_stop(stop)
+        values |= sampling.fields(seed=node.index + 1)
+        values["flags"] = frames.FLOW_NODE_IGNORE_EOS if sampling.ignore_eos else 0
+        stops = sampling.stops()
+    fixed = _NODE.pack(*(values.get(name, 0) for name in frames.PARTS["flow_node"]))
+    name = struct.pack("32s", node.function_name.encode()) if node.kind == builder.LAMBDA else b""
+    operands = [piece.index if isinstance(piece, builder.Node) else OF_TEXT | texts.add(piece)
+                for piece in pieces]
+    return fixed + stops + name + wire.ids(operands), len(operands)
+
+
+def flow_open(flow, outputs, head, format=None):
+    """The payload. `head`: flow_id, program_id and flags."""
+    texts = Texts()
+    nodes = [_node(flow, node, texts, format) for node in flow.nodes]
+    counts = {"nodes": len(nodes), "operands": sum(count for _, count in nodes),
+              "outputs": len(outputs), "texts": len(texts.indices)}
+    for name, count in counts.items():
+        if count > COUNT_MAX:
+            raise ValueError(f"{count} {name}, at most {COUNT_MAX}")
+    return wire.pack(frames.FLOW_OPEN, **head, **counts) + b"".join(data for data, _ in nodes) + \
+        wire.ids([node.index for node in outputs]) + texts.bytes
+
+
+def columns(flow, row):
+    """The texts of a row, in the order of the inputs."""
+    names = [node.name for node in flow.nodes if node.kind == builder.INPUT]
+    if isinstance(row, str):
+        row = [row]
+    if isinstance(row, dict):
+        row = {**row, **{f"{name}[{i}]": each for name, value in row.items()
+                         if isinstance(value, (list, tuple)) for i, each in enumerate(value)}}
+        missing = [name for name in names if name not in row]
+        if missing:
+            raise ValueError(f"the row has no column {missing[0]}")
+        row = [row[name] for name in names]
+    texts = [str(each) for each in row]
+    if len(texts) != len(names):
+        raise ValueError(f"a row has {len(names)} columns, and this one {len(texts)}")
+    return dict(zip(names, texts))
+
+
+def flow_row(flow_id, number, texts):
+    data = [text.encode() for text in texts]
+    return wire.pack(frames.ROW, flow_id=flow_id, row=number, columns=len(data)) + \
+        b"".join(struct.pack("<I", len(each)) + each for each in data)
