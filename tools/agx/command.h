@@ -21,6 +21,7 @@ int chat_main(const char *to, int argc, char **argv);
 int generate_main(const char *to, int argc, char **argv);
 int ping_main(const char *to, int argc, char **argv);
 int load_main(const char *to, int argc, char **argv);
+int flow_main(const char *to, int argc, char **argv);
 int replay_main(const char *to, int argc, char **argv);
 int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);

@@ -25,6 +25,7 @@ static const struct {
     {"generate", generate_main, "send a prompt, print the text as it comes"},
     {"tokenize", tokenize_main, "text to token ids, without an appliance"},
     {"render", render_main, "a conversation to a prompt, without an appliance"},
+    {"flow", flow_main, "run a workflow over rows, or explain its plan"},
     {"replay", replay_main, "replay a trace of programs and measure"},
     {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
     {"demo", demo_main, "the same agents on two appliances, side by side"},

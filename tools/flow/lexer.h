@@ -3,8 +3,9 @@
 /*
  * What: a flow file as tokens, with their places. Private to tools/flow.
  *
- * A statement is a line and the lines after it that begin with a blank; `#` begins a comment. Tokens
- * point into the text, which must stay. A string is checked here and decoded when it is used.
+ * A statement is a line and the lines after it that begin with a blank; `#` begins a comment.
+ * Tokens point into the text, which must stay. A string is checked here, and decoded when it is
+ * used.
  */
 #include <stdbool.h>
 #include <stddef.h>

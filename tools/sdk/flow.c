@@ -207,8 +207,10 @@ size_t agx_flow_write(const struct agx_flow *flow, const struct agx_flow_head *h
 {
     struct wire_flow_open open = {
         .flow_id = head->flow_id, .flags = head->flags,
-        .nodes_count = (uint16_t)flow->nodes_count, .operands_count = (uint16_t)flow->operands_count,
-        .outputs_count = (uint16_t)flow->outputs_count, .texts_count = (uint16_t)flow->texts_count,
+        .nodes_count = (uint16_t)flow->nodes_count,
+        .operands_count = (uint16_t)flow->operands_count,
+        .outputs_count = (uint16_t)flow->outputs_count,
+        .texts_count = (uint16_t)flow->texts_count,
         .nodes = flow->memory + flow->texts_bytes, .nodes_bytes = flow->nodes_bytes,
         .outputs = (const uint8_t *)flow->outputs,
         .texts = flow->memory, .texts_bytes = flow->texts_bytes};

@@ -2,8 +2,8 @@
 /*
  * Goal: a flow file becomes the nodes that it says, with their indices expanded; any other file is
  * refused, with its place, what was found and what was expected.
- * Method: small files; the nodes are written out as NAME=PROMPT lines, with <NAME> for a value, after
- * they went through the builder and the composition that the appliance uses.
+ * Method: small files; the nodes are written out as NAME=PROMPT lines, with <NAME> for a value,
+ * after they went through the builder and the composition that the appliance uses.
  */
 #include "selftest/unit/test.h"
 
@@ -193,8 +193,9 @@ static void test_parse_synthetic_tokens_are_markers(void **state)
 
 static void test_parse_options_reach_the_node(void **state)
 {
-    const char *text = BEGIN "llm a max=5 temp=0.5 top-k=3 top-p=0.9 min-p=0.1 repeat=1.5 seed=18446744"
-                             "073709551615 ignore-eos=1 stop=\"\\n\" stop=7 stop=\"b\" = \"x\"\n"
+    const char *text = BEGIN "llm a max=5 temp=0.5 top-k=3 top-p=0.9 min-p=0.1 repeat=1.5 "
+                             "seed=18446744073709551615 ignore-eos=1 "
+                             "stop=\"\\n\" stop=7 stop=\"b\" = \"x\"\n"
                              "input i=9 j\nlambda l est=4 = i\noutput a l\n";
     const struct workflow_encoder encoder = {flow_encode_symbols, &symbols};
     struct flow_record record;
@@ -301,8 +302,9 @@ static void test_parse_refuses_a_few_bytes_that_ask_for_much(void **state)
     }
     snprintf(deep + at, sizeof deep - (size_t)at, "}\noutput y\n");
     assert_refused(deep, "f:4:691: found 'x', expected less: expanded, the workflow is too large");
-    assert_refused(BEGIN "each a = 1..10\neach b = 0..255\nllm x max=1 = {s:markers-that-are-long:9 "
-                         "a b y[*] z[*] z[*]}\ninput y[a]\ntext z[b] = \"\"\noutput x\n",
+    assert_refused(BEGIN "each a = 1..10\neach b = 0..255\n"
+                         "llm x max=1 = {s:markers-that-are-long:9 a b y[*] z[*] z[*]}\n"
+                         "input y[a]\ntext z[b] = \"\"\noutput x\n",
                    "f:6:6: found 'z', expected at most 256 nodes");
 }
 
