@@ -45,7 +45,8 @@ struct sched_workflows {
     struct workflow_optimiser *optimiser;
     uint32_t ordering;              /* the workflow that is being ordered, or WORKFLOW_NONE */
     uint32_t turn;                  /* whose release is first in the next pass */
-    uint32_t budget;                /* tokens that this pass may still compose */
+    uint32_t begun;                 /* instances of rows, in this pass */
+    uint32_t budget;                /* tokens that it may still compose */
     bool more;                      /* work was left for the next pass */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the stage of the workflows in a pass of the scheduler: what net asks for, the ends of
- * calls, the ordering of new workflows, releases, and the ends of workflows.
+ * calls, the ordering of new workflows, rows that begin, releases, and the ends of workflows.
  *
  * Bounds of a pass: WORKFLOW_OPTIMISE_WORK, for one workflow; what release.c composes; each
  * end of a call and each new row once.
@@ -16,6 +16,7 @@
 #include "sched/workflow/release.h"
 #include "sched/workflow/stage.h"
 
+#define BEGIN_INSTANCES 1024        /* that begin in a pass */
 #define BUDGET_TOKENS  65536        /* that a pass composes and looks up */
 #define SPARED_PART    4            /* of the call slots, that workflows leave to other calls */
 STATIC_ASSERT((int)OPTION_WORKFLOW_ORDER_AUTO == WORKFLOW_ORDER_AUTO &&
@@ -94,17 +95,6 @@ static void cancel(struct sched *sched, struct workflow *flow, enum status statu
     sched_release_cancel(sched, flow, now_us);
 }
 
-/* What a policy that goes by cost foresees of the program grows with each row. */
-static void begin_row(struct sched *sched, struct workflow *flow, uint32_t row, uint64_t now_us)
-{
-    const struct sched_spent cost = sched_release_cost(flow);
-    uint32_t program = sched_program_find(sched, flow->domain, flow->program_id);
-    if (program != SCHED_PROGRAM_NONE) {
-        sched_key_foresee(sched, program, &cost, now_us);
-    }
-    sched_instance_begin_row(sched, flow, row, now_us);
-}
-
 static void answer(struct sched *sched, struct workflow *flow, const struct command *command,
                    uint64_t now_us)
 {
@@ -132,10 +122,7 @@ void sched_workflow_command(struct sched *sched, const struct command *command, 
         sched->stats->workflows_opened++;
         break;
     case COMMAND_WORKFLOW_ROW:
-        if (flow->state == WORKFLOW_OPEN) {
-            begin_row(sched, flow, command->row, now_us);
-        }
-        break;
+        break;                      /* it begins in its turn */
     case COMMAND_WORKFLOW_ANSWER:
         answer(sched, flow, command, now_us);
         break;
@@ -166,26 +153,49 @@ static void take_ends(struct sched *sched, uint64_t now_us)
     workflows->ended_count = 0;
 }
 
+/* What a policy that goes by cost foresees of the program grows with each row. */
+static void begin_row(struct sched *sched, struct workflow *flow, uint32_t row, uint64_t now_us)
+{
+    const struct sched_spent cost = sched_release_cost(flow);
+    uint32_t program = sched_program_find(sched, flow->domain, flow->program_id);
+    if (program != SCHED_PROGRAM_NONE) {
+        sched_key_foresee(sched, program, &cost, now_us);
+    }
+    sched_instance_begin_row(sched, flow, row, now_us);
+}
+
+static uint32_t next_row(const struct workflow *flow)
+{
+    uint32_t row = 0;
+    while (flow->rows[row].state != WORKFLOW_ROW_GIVEN ||
+           flow->rows[row].arrival != flow->rows_begun) {
+        row++;
+        ASSERT(row < flow->rows_max);
+    }
+    return row;
+}
+
+/* Rows begin in the order in which they came, a bounded number of instances a pass. */
 static void begin_rows(struct sched *sched, struct workflow *flow, uint64_t now_us)
 {
-    for (uint32_t arrival = 0; arrival < flow->rows_given; arrival++) {
-        for (uint32_t row = 0; row < flow->rows_max; row++) {
-            if (flow->rows[row].state == WORKFLOW_ROW_GIVEN &&
-                flow->rows[row].arrival == arrival) {
-                sched_instance_begin_row(sched, flow, row, now_us);
-            }
+    while (flow->rows_begun < flow->rows_given) {
+        if (sched->workflows.begun >= BEGIN_INSTANCES) {
+            sched->workflows.more = true;
+            return;
         }
+        begin_row(sched, flow, next_row(flow), now_us);
+        flow->rows_begun++;
+        sched->workflows.begun += flow->nodes_count;
     }
 }
 
-static void ordered(struct sched *sched, struct workflow *flow, uint64_t now_us)
+static void ordered(struct sched *sched, struct workflow *flow)
 {
     for (uint32_t i = 0; i < flow->order.ops_count; i++) {
         flow->nodes[flow->order.ops[i].node].op = i;
     }
     flow->state = WORKFLOW_OPEN;
     sched_workflow_news(sched, flow);
-    begin_rows(sched, flow, now_us);
 }
 
 static uint32_t next_to_order(const struct workflow_table *table)
@@ -226,7 +236,7 @@ static void order(struct sched *sched, uint64_t now_us)
     struct workflow *flow = &workflows->table->workflows[workflows->ordering];
     if (workflow_optimise_step(workflows->optimiser, WORKFLOW_OPTIMISE_WORK)) {
         workflows->ordering = WORKFLOW_NONE;
-        ordered(sched, flow, now_us);
+        ordered(sched, flow);
     }
 }
 
@@ -235,10 +245,12 @@ static void release_all(struct sched *sched, uint64_t now_us)
     struct sched_workflows *workflows = &sched->workflows;
     uint32_t count = workflows->table->limits.workflows;
     workflows->budget = BUDGET_TOKENS;
+    workflows->begun = 0;
     workflows->turn = (workflows->turn + 1) % count;
     for (uint32_t i = 0; i < count; i++) {
         struct workflow *flow = &workflows->table->workflows[(workflows->turn + i) % count];
         if (flow->state == WORKFLOW_OPEN) {
+            begin_rows(sched, flow, now_us);
             sched_release(sched, flow, now_us);
         }
     }
@@ -284,7 +296,7 @@ static void end_rows(struct sched *sched, struct workflow *flow)
 static void end_if_over(struct sched *sched, struct workflow *flow)
 {
     bool is_over = flow->state == WORKFLOW_OPEN && flow->rows_open == 0 &&
-                   (flow->is_closed || sched->draining);
+                   flow->rows_begun == flow->rows_given && (flow->is_closed || sched->draining);
     if (flow->state == WORKFLOW_CANCELLING && flow->open_calls == 0) {
         end_rows(sched, flow);
         is_over = true;
@@ -333,8 +345,9 @@ bool sched_workflow_is_idle(const struct sched *sched)
     const struct workflow_table *table = table_of(sched);
     for (uint32_t i = 0; i < table->limits.workflows; i++) {
         enum workflow_state state = table->workflows[i].state;
-        if (state == WORKFLOW_ORDERING || state == WORKFLOW_CANCELLING ||
-            table->workflows[i].rows_open > 0) {
+        const struct workflow *flow = &table->workflows[i];
+        if (state == WORKFLOW_ORDERING || state == WORKFLOW_CANCELLING || flow->rows_open > 0 ||
+            (state == WORKFLOW_OPEN && flow->rows_begun < flow->rows_given)) {
             return false;
         }
     }
