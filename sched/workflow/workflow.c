@@ -17,7 +17,7 @@
 #include "sched/workflow/stage.h"
 
 #define BEGIN_INSTANCES 1024        /* that begin in a pass */
-#define BUDGET_TOKENS  65536        /* that a pass composes and looks up */
+#define BUDGET_TOKENS  16384        /* that a pass composes and looks up */
 #define SPARED_PART    4            /* of the call slots, that workflows leave to other calls */
 STATIC_ASSERT((int)OPTION_WORKFLOW_ORDER_AUTO == WORKFLOW_ORDER_AUTO &&
               (int)OPTION_WORKFLOW_ORDER_RANDOM == WORKFLOW_ORDER_RANDOM, "one list of orders");
