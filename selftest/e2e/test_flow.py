@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`agx flow --explain`: the plan of a workflow, byte by byte, as it was worked out by hand; files that
-are none; the example and the picture of docs/workflows.md."""
+"""`agx flow --explain`: the plan of a workflow, byte by byte, as it was worked out by hand; files
+that are none; the example and the picture of docs/workflows.md."""
 import os
 import tempfile
 
