@@ -48,7 +48,13 @@ static inline bool op_set_meet(struct op_set a, struct op_set b)
 }
 static inline uint32_t op_set_count(struct op_set set)
 {
-    return (uint32_t)(__builtin_popcountll(set.words[0]) + __builtin_popcountll(set.words[1]));
+    uint32_t count = 0;             /* the built-in would be a function of the compiler's library */
+    for (uint32_t word = 0; word < 2; word++) {
+        for (uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1) {
+            count++;
+        }
+    }
+    return count;
 }
 /* The least number from `from` on, or OP_SET_NONE. */
 static inline uint32_t op_set_next(struct op_set set, uint32_t from)
