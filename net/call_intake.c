@@ -25,15 +25,6 @@
 #include "net/replies.h"
 #include "net/stop_text.h"
 
-static enum status fault_at(struct net_frame *frame, enum status status, enum wire_field field,
-                            uint64_t found, uint64_t max)
-{
-    frame->fault.field = field;
-    frame->fault.found = found;
-    frame->fault.max = max;
-    return status;
-}
-
 /* ---- admission: changes nothing -------------------------------------------------------------- */
 
 /* Frames of the server name a call by its id alone, so an id is also unique on its connection. A
@@ -46,13 +37,13 @@ static enum status admit_id(struct net_frame *frame, const struct wire_call *wir
     uint32_t at = connection->calls_first;
     for (uint32_t i = 0; i < connection->calls_count; i++) {
         if (net->calls->calls[at].client_call_id == wire->call_id) {
-            return fault_at(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
+            return net_frame_fault(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
         }
         at = net->calls->calls[at].emit.conn_next;
     }
     return net_open_find(net, connection->domain, wire->program_id, wire->call_id) == CALL_NONE
                ? STATUS_OK
-               : fault_at(frame, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
+               : net_frame_fault(frame, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
 }
 
 static enum status admit_limits(struct net_frame *frame, const struct wire_call *wire)
@@ -61,21 +52,21 @@ static enum status admit_limits(struct net_frame *frame, const struct wire_call 
     const struct net_connection *connection = &net->connections[frame->connection];
     const struct limits *limits = net->settings.limits;
     if (net->draining) {
-        return fault_at(frame, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, 0, 0);
+        return net_frame_fault(frame, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, 0, 0);
     }
     TRY(admit_id(frame, wire));
     if (connection->calls_count >= limits->calls_per_connection) {
-        return fault_at(frame, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION,
+        return net_frame_fault(frame, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION,
                         connection->calls_count, limits->calls_per_connection);
     }
     if (connection->key != NET_KEY_NONE &&
         net->keys[connection->key].calls_open >= net->keys[connection->key].calls_max) {
-        return fault_at(frame, STATUS_BUSY_CALLS_OF_KEY, WIRE_FIELD_KEY_ID,
+        return net_frame_fault(frame, STATUS_BUSY_CALLS_OF_KEY, WIRE_FIELD_KEY_ID,
                         net->keys[connection->key].calls_open,
                         net->keys[connection->key].calls_max);
     }
     if (net->calls->free_count == 0) {
-        return fault_at(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,
+        return net_frame_fault(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,
                         net->calls->count);
     }
     return STATUS_OK;
@@ -90,10 +81,10 @@ static enum status admit_text(struct net_frame *frame, const struct wire_call *w
     uint32_t allowed = WIRE_CALL_FLAGS_ALL & ~((reads ? 0u : (uint32_t)WIRE_CALL_TEXT_PROMPT) |
                                                (writes ? 0u : (uint32_t)WIRE_CALL_WANT_TEXT));
     if ((wire->flags & ~allowed) != 0) {
-        return fault_at(frame, STATUS_BAD_FIELD, WIRE_FIELD_FLAGS, wire->flags, allowed);
+        return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_FLAGS, wire->flags, allowed);
     }
     if (wire->stop_texts_count > 0 && !writes) {
-        return fault_at(frame, STATUS_BAD_FIELD, WIRE_FIELD_STOP_TEXTS, wire->stop_texts_count, 0);
+        return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_STOP_TEXTS, wire->stop_texts_count, 0);
     }
     return STATUS_OK;
 }
@@ -104,10 +95,10 @@ static enum status admit_length(struct net_frame *frame, uint64_t prompt_tokens,
     uint32_t context_tokens = frame->net->settings.limits->context_tokens;
     if (prompt_tokens == 0) {
         frame->fault.min = 1;
-        return fault_at(frame, STATUS_BAD_FIELD, WIRE_FIELD_PROMPT, 0, context_tokens);
+        return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_PROMPT, 0, context_tokens);
     }
     if (prompt_tokens + max_tokens > context_tokens) {
-        return fault_at(frame, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT,
+        return net_frame_fault(frame, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT,
                         prompt_tokens + max_tokens, context_tokens);
     }
     return STATUS_OK;
@@ -118,7 +109,7 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
     uint32_t vocab_tokens = frame->net->settings.limits->vocab_tokens;
     for (uint32_t i = 0; i < wire->sampling.stop_ids_count; i++) {
         if (wire->sampling.stop_ids[i] >= vocab_tokens) {
-            return fault_at(frame, STATUS_BAD_TOKEN, WIRE_FIELD_STOP_IDS,
+            return net_frame_fault(frame, STATUS_BAD_TOKEN, WIRE_FIELD_STOP_IDS,
                             wire->sampling.stop_ids[i], vocab_tokens - 1);
         }
     }
@@ -131,7 +122,7 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
         uint32_t token = 0;
         bytes_u32(&ids, &token);
         if (token >= vocab_tokens) {
-            return fault_at(frame, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT, token, vocab_tokens - 1);
+            return net_frame_fault(frame, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT, token, vocab_tokens - 1);
         }
     }
     return STATUS_OK;
@@ -252,7 +243,7 @@ static enum status find_reply(struct net_frame *frame, const struct call *call,
     *reply = net_reply_find(frame->net, call->domain, call->program_id, call->client_call_id);
     bool is_other = *reply != NULL && ((*reply)->request != call->emit.request ||
                                          (*reply)->done.prompt_tokens != call->prompt_tokens);
-    return is_other ? fault_at(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
+    return is_other ? net_frame_fault(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
                                call->client_call_id, 0)
                     : STATUS_OK;
 }

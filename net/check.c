@@ -5,6 +5,7 @@
  */
 #include "net/connection.h"
 #include "net/replies.h"
+#include "net/workflow/workflow.h"
 
 static void check_order(const struct net *net)
 {
@@ -134,4 +135,5 @@ void net_check(const struct net *net)
     ASSERT(with_client == calls);
     ASSERT(net->stats->connections_open == net->open_count);
     net_replies_check(net);
+    net_workflow_check(net);
 }

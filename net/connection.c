@@ -25,6 +25,7 @@
 
 #include "net/cancel.h"
 #include "net/open_calls.h"
+#include "net/workflow/workflow.h"
 #include "net/auth/preauth.h"
 
 /* When a refused client may try again: soon where a call must end, later where a program or a
@@ -83,6 +84,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
         .received = connection->received,
         .unsent = connection->unsent,
         .calls_first = CALL_NONE,
+        .flows_first = WORKFLOW_NONE,
         .accepted_us = now_us,
         .progress_us = now_us,
         .active_us = now_us,
@@ -168,6 +170,7 @@ void net_connection_close(struct net *net, uint32_t index)
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state != NET_CLOSED && net->open_count > 0);
     abandon_calls(net, index);
+    net_workflow_abandon(net, index);
     if (connection->is_preauth) {
         net_preauth_leave(net, index);
     }
@@ -233,6 +236,7 @@ static uint16_t retry_ms(enum status status)
     case STATUS_BUSY_CALLS_OF_CONN:
     case STATUS_BUSY_CALLS_OF_PROG:
     case STATUS_BUSY_CALLS_OF_KEY:
+    case STATUS_BUSY_ROWS:
         return RETRY_CALL_MS;
     default:
         return status_class(status) == STATUS_CLASS_BUSY ? RETRY_PLACE_MS : 0;
@@ -274,6 +278,7 @@ void net_connection_fail(struct net *net, uint32_t index, const struct wire_faul
     }
     net_connection_error(net, connection, fault, true, now_us);
     abandon_calls(net, index);
+    net_workflow_abandon(net, index);
     connection->state = NET_CLOSING;
 }
 
@@ -345,7 +350,7 @@ static uint64_t read_deadline_us(const struct net *net, const struct net_connect
                              net->settings.frame_rate;
         return connection->frame_started_us + net->settings.frame_deadline_us + bought_us;
     }
-    return connection->calls_count == 0 ? connection->active_us + net->settings.idle_us
+    return connection->calls_count + connection->flows_count == 0 ? connection->active_us + net->settings.idle_us
                                         : UINT64_MAX;
 }
 

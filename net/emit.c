@@ -25,6 +25,7 @@
 #include "net/replies.h"
 #include "net/stop_text.h"
 #include "net/text.h"
+#include "net/workflow/workflow.h"
 
 /* ---- answers to PROGRAM_START and PROGRAM_END ------------------------------------------------ */
 
@@ -294,6 +295,18 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     }
 }
 
+static void take_workflow_news(struct net *net, uint32_t index, uint64_t now_us)
+{
+    uint32_t of = net->workflows->workflows[index].connection;
+    if (of == CALL_NONE) {
+        net_workflow_release_alone(net, index);
+        return;
+    }
+    struct net_connection *connection = &net->connections[of];
+    connection->backlog = connection->backlog || !net_workflow_send(net, index, now_us);
+    net_connection_wake(net, connection);
+}
+
 void net_emit_news(struct net *net, uint64_t now_us)
 {
     struct exchange *exchange = net->exchange;
@@ -303,13 +316,27 @@ void net_emit_news(struct net *net, uint64_t now_us)
     while (!ring_is_empty(&exchange->emit_ring)) {
         take_news(net, exchange->emit[ring_pop(&exchange->emit_ring)], now_us);
     }
+    while (!ring_is_empty(&exchange->news_ring)) {
+        take_workflow_news(net, exchange_workflow_news_pop(exchange), now_us);
+    }
 }
 
-void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
+static void send_flows(struct net *net, struct net_connection *connection, uint64_t now_us)
 {
-    struct net_connection *connection = &net->connections[index];
+    uint32_t rest = connection->flows_count, at = connection->flows_first;
+    while (rest-- > 0 && !connection->backlog) {
+        uint32_t flow = at;
+        at = net->workflows->workflows[flow].emit.next;
+        if (!net_workflow_send(net, flow, now_us)) {
+            connection->backlog = true;
+            connection->flows_first = at;
+        }
+    }
+}
+
+static void send_calls(struct net *net, struct net_connection *connection, uint64_t now_us)
+{
     uint32_t rest = connection->calls_count, at = connection->calls_first;
-    connection->backlog = false;
     while (rest-- > 0 && !connection->backlog) {
         struct call *call = &net->calls->calls[at];
         uint32_t call_index = at, generation = call->generation;
@@ -323,5 +350,21 @@ void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
         if (call->generation == generation) {
             set_paused(net, call_index, now_us);
         }
+    }
+}
+
+/* Calls and workflows take turns at who goes first. */
+void net_emit_backlog(struct net *net, uint32_t index, uint64_t now_us)
+{
+    struct net_connection *connection = &net->connections[index];
+    bool flows_turn = connection->flows_turn;
+    connection->backlog = false;
+    connection->flows_turn = !flows_turn;
+    if (flows_turn) {
+        send_flows(net, connection, now_us);
+    }
+    send_calls(net, connection, now_us);
+    if (!flows_turn) {
+        send_flows(net, connection, now_us);
     }
 }

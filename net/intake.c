@@ -22,6 +22,7 @@
 #include "net/auth/auth.h"
 #include "net/cancel.h"
 #include "net/open_calls.h"
+#include "net/workflow/workflow.h"
 
 STATIC_ASSERT(WIRE_SYSTEM_BYTES_MAX == CHAT_SYSTEM_BYTES - 1, "a format's message is sent whole");
 
@@ -194,6 +195,11 @@ static const struct handler_row {
     {WIRE_CANCEL, NET_OPEN, handle_cancel},
     {WIRE_PING, NET_OPEN, handle_ping},
     {WIRE_CHAT_ASK, NET_OPEN, handle_chat_ask},
+    {WIRE_FLOW_OPEN, NET_OPEN, net_flow_open_intake},
+    {WIRE_ROW, NET_OPEN, net_flow_row_intake},
+    {WIRE_ANSWER, NET_OPEN, net_flow_answer_intake},
+    {WIRE_FLOW_CLOSE, NET_OPEN, net_flow_end_intake},
+    {WIRE_FLOW_CANCEL, NET_OPEN, net_flow_end_intake},
 };
 
 static const struct handler_row *handler_find(uint8_t type)

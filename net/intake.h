@@ -29,5 +29,15 @@ void net_intake(struct net *net, uint32_t index, uint64_t now_us);
 /* True when the reply to one more frame fits, and the inbox has room to cancel every call. */
 bool net_intake_may_act(const struct net *net, const struct net_connection *connection);
 
+/* Fills the fault of a refusal; returns `status`. */
+static inline enum status net_frame_fault(struct net_frame *frame, enum status status,
+                                          enum wire_field field, uint64_t found, uint64_t max)
+{
+    frame->fault.field = field;
+    frame->fault.found = found;
+    frame->fault.max = max;
+    return status;
+}
+
 /* net/call_intake.c: CALL into a slot and a command. */
 MUST_CHECK enum status net_call_intake(struct net_frame *frame);

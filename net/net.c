@@ -30,6 +30,7 @@
 #include "net/intake.h"
 #include "net/open_calls.h"
 #include "net/replies.h"
+#include "net/workflow/workflow.h"
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
 
@@ -47,6 +48,7 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
         .idle_us = options->net_idle.number,
         .call_deadline_us = options->limits_call_deadline.number,
         .frame_rate = (uint32_t)options->net_frame_rate.number,
+        .linger_us = options->workflow_linger.number,
         .unsent_tokens = (uint32_t)options->net_unsent_tokens.number,
         .access = *access,
     };
@@ -75,6 +77,7 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
     memory_plan_add(plan, MEMORY_CORE, "net tokenizer scratch", 1,
              vocab_scratch_bytes(text_bytes_max(limits, vocab)));
     net_open_plan_memory(plan, limits);
+    net_workflow_plan_memory(plan, limits, text_bytes_max(limits, vocab));
     net_replies_plan_memory(plan, limits);
     net_auth_plan_memory(plan, limits);
 }
@@ -96,6 +99,7 @@ static void init_connections(struct net *net, struct arena *arena)
             .received = received + i * frame,
             .unsent = unsent + (uint64_t)i * limits->send_bytes,
             .calls_first = CALL_NONE,
+            .flows_first = WORKFLOW_NONE,
         };
     }
 }
@@ -133,6 +137,7 @@ void net_init(struct net *net, const struct net_settings *settings,
     vocab_scratch_init(&net->scratch, arena_take(arena, 1, vocab_scratch_bytes(text_bytes)),
                        text_bytes);
     net_open_init(net, arena);
+    net_workflow_init(net, text_bytes, arena);
     net_replies_init(net, arena);
     net_auth_init(net, keys, arena);
 }
@@ -308,6 +313,7 @@ void net_poll(struct net *net, uint64_t now_us)
         expire_all(net, now_us);
     }
     accept_all(net, now_us);
+    net_workflow_expire(net, now_us);
 }
 
 static void serve(struct net *net, uint32_t index, uint64_t now_us)
@@ -342,7 +348,8 @@ uint64_t net_next_us(const struct net *net, uint64_t now_us)
     if (net->again || !ring_is_empty(&net->exchange->inbox_ring)) {
         return 0;
     }
-    uint64_t next_us = net->due_us;
+    uint64_t next_us = net_workflow_next_us(net);
+    next_us = net->due_us < next_us ? net->due_us : next_us;
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         uint64_t again_us = is_paused(net, i) ? net->listeners[i].again_us : UINT64_MAX;
         next_us = again_us < next_us ? again_us : next_us;
@@ -362,7 +369,7 @@ bool net_is_flushed(const struct net *net)
             return false;
         }
     }
-    return true;
+    return net_workflow_is_flushed(net);
 }
 
 void net_close_all(struct net *net)

@@ -52,6 +52,7 @@ struct net_settings {
     const struct limits *limits;
     uint64_t handshake_us, frame_deadline_us, write_deadline_us, idle_us;
     uint64_t call_deadline_us;      /* the latest that a call may ask for; 0: none */
+    uint64_t linger_us;             /* how long a workflow with KEEP waits for its client */
     uint32_t frame_rate;            /* a frame has another second for each so many bytes */
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
@@ -96,6 +97,8 @@ struct net_connection {
     uint8_t *unsent;                /* [limits.send_bytes]: from unsent_first, unsent_bytes long */
     uint32_t unsent_first, unsent_bytes;
     uint32_t calls_count, calls_first;  /* open calls: circular, through call.emit.conn_next */
+    uint32_t flows_count, flows_first;  /* open workflows: circular, through workflow.emit.next */
+    bool flows_turn;                /* of a backlog: they go before the calls */
     uint32_t answers_due;           /* PROGRAM_* commands without an answer yet */
     uint64_t accepted_us, progress_us, active_us;
     uint64_t frame_started_us;      /* since when a partial frame waits; 0: none does */
@@ -113,6 +116,14 @@ struct net_replies {               /* how the last calls ended (net/replies.c) *
     uint64_t tokens_next;
     uint32_t *heads;                /* (domain, program id, call id) -> place of a record */
     uint32_t heads_count;
+};
+
+struct net_flow_intake {            /* room to read a FLOW_OPEN (net/workflow/) */
+    struct workflow_source source;
+    struct workflow_operand *operands;      /* [limits.workflow.pieces] */
+    struct workflow_text *texts;            /* [limits.workflow.pieces] */
+    char *literal;                  /* [literal_bytes_max]: parts of a text, joined */
+    uint32_t literal_bytes_max;
 };
 
 struct net_key {
@@ -153,6 +164,8 @@ struct net {
     uint32_t open_mask;
     uint64_t open_key[2];
     struct net_replies replies;
+    struct net_flow_intake flow_intake;
+    uint64_t emit_us;               /* of the pass that sends (net/workflow/emit.c) */
     struct vocab_scratch scratch;   /* for the tokenizer: room for the longest text of a prompt */
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };

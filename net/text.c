@@ -35,12 +35,11 @@ static void append(char *text, uint32_t *count, const char *bytes, uint32_t byte
     *count += bytes_count;
 }
 
-/* Appends the complete characters of raw[0 .. visible); returns how many bytes they were. */
-static uint32_t append_characters(const char *raw, uint32_t visible, char *text, uint32_t *count)
+uint32_t net_text_characters(const char *raw, uint32_t bytes, char *text, uint32_t *count)
 {
     uint32_t at = 0;
-    while (at < visible) {
-        int32_t length = utf8_sequence(raw + at, visible - at);
+    while (at < bytes) {
+        int32_t length = utf8_sequence(raw + at, bytes - at);
         if (length == 0) {
             break;
         }
@@ -64,7 +63,7 @@ static void settle(struct call *call, const char *raw, uint32_t raw_bytes, char 
     uint64_t kept_bytes = net_stop_text_kept_bytes(call);
     uint64_t hidden = emit->text_bytes > kept_bytes ? emit->text_bytes - kept_bytes : 0;
     uint32_t visible = hidden < raw_bytes ? raw_bytes - (uint32_t)hidden : 0;
-    uint32_t used = append_characters(raw, visible, text, count);
+    uint32_t used = net_text_characters(raw, visible, text, count);
     uint32_t held = raw_bytes - used;
     if (call->stop_text_hit) {
         /* Bytes after the end of the text are dropped. */

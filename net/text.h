@@ -24,6 +24,9 @@ static inline bool net_text_is_whole(const struct call *call)
            (call->stop_text_hit || call->finish <= CALL_FINISH_STOP_TEXT);
 }
 
+/* Appends the complete characters at the beginning of raw[0 .. bytes), U+FFFD for what is none, to
+ * `text`, which holds *count bytes; returns how many bytes they were. */
+uint32_t net_text_characters(const char *raw, uint32_t bytes, char *text, uint32_t *count);
 /* The most bytes that the next net_text_add(), and a net_text_end() after it, can append. */
 uint32_t net_text_bytes_max(const struct net *net, const struct call *call);
 /* Adds a token; appends to `text`, which holds *count bytes, what is certain now. */

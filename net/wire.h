@@ -181,6 +181,8 @@ struct wire_error {
 #define WIRE_AUTH_BYTES       ((uint32_t)sizeof(struct wire_bytes_auth))
 #define WIRE_CALL_BYTES_MIN   ((uint32_t)sizeof(struct wire_bytes_call))    /* the fixed part */
 #define WIRE_TOKENS_BYTES_MIN ((uint32_t)sizeof(struct wire_bytes_tokens))  /* the fixed part */
+#define WIRE_VALUE_BYTES_MIN  ((uint32_t)sizeof(struct wire_bytes_flow_value))
+#define WIRE_ASK_BYTES_MIN    ((uint32_t)sizeof(struct wire_bytes_flow_ask))
 
 enum wire_kind {
     WIRE_INTEGER, WIRE_F32, WIRE_BOOL, WIRE_STATUS, WIRE_BLOCK, WIRE_NAME, WIRE_RESERVED,

@@ -118,6 +118,9 @@ struct workflow_row {
     uint32_t unknown;               /* instances that are neither KNOWN nor FAILED */
     enum status status;             /* OK, or why the first output that has no value has none */
     uint32_t calls, shared, fetched;
+    /* net's (net/workflow/). */
+    bool is_awaited;                /* its client is there, and has no ROW_DONE of it yet */
+    uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];   /* bits */
 };
 
 enum workflow_instance_state {
@@ -147,7 +150,7 @@ struct workflow {
     uint64_t flow_id, domain;
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     bool keep, stream, want_text;
-    bool is_closed;                 /* no more rows come */
+    bool is_closed;                 /* no more rows come (net; a client that resumes may send more) */
     uint32_t connection;            /* slot, or CALL_NONE while the client is away */
     uint64_t request;               /* digest of FLOW_OPEN */
 
@@ -157,6 +160,7 @@ struct workflow {
     uint32_t *tokens;               /* [limits.tokens] */
     uint32_t *readers;              /* [limits.pieces] */
     uint32_t inputs[WORKFLOW_INPUTS_MAX];       /* nodes, in their order */
+    uint64_t inputs_leading, inputs_following;  /* bits: workflow_input_leads(), _follows() */
     uint32_t outputs[WORKFLOW_OUTPUTS_MAX];     /* nodes, as the client named them */
     uint32_t row_value_tokens;      /* of a row besides its columns: values of all nodes left */
 
@@ -179,10 +183,17 @@ struct workflow {
 
     /* net's (net/workflow/). */
     struct workflow_emit {
-        bool in_news, ok_sent;
-        uint64_t linger_until_us;   /* when a client that is away has lost it */
-        uint32_t row, output, token;    /* what is sent next of a row that is DONE */
-        uint64_t row_digest, digest;
+        bool ok_sent, is_resumed, cancel_sent;
+        uint64_t linger_until_us;   /* when a client that is away has lost it; 0: not known yet */
+        struct workflow_said {      /* what is being sent, in one or several frames */
+            enum { WORKFLOW_SAYS_NOTHING, WORKFLOW_SAYS_VALUE, WORKFLOW_SAYS_ASK } kind;
+            uint32_t row, index;    /* in `rows`; in `outputs`, or in `nodes` */
+            uint32_t token, bytes;  /* sent so far */
+            uint32_t held_bytes;    /* part of a character, whose rest may follow */
+            char held[4];
+        } said;
+        uint32_t rows;              /* sums over the rows that have got ROW_DONE */
+        uint64_t calls, shared, fetched, digest;
         uint32_t next, prev;        /* circular list of the connection's workflows */
     } emit;
 };
