@@ -37,13 +37,15 @@ static enum status admit_id(struct net_frame *frame, const struct wire_call *wir
     uint32_t at = connection->calls_first;
     for (uint32_t i = 0; i < connection->calls_count; i++) {
         if (net->calls->calls[at].client_call_id == wire->call_id) {
-            return net_frame_fault(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
+            return net_frame_fault(frame, STATUS_BAD_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id,
+                                   0);
         }
         at = net->calls->calls[at].emit.conn_next;
     }
     return net_open_find(net, connection->domain, wire->program_id, wire->call_id) == CALL_NONE
                ? STATUS_OK
-               : net_frame_fault(frame, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id, 0);
+               : net_frame_fault(frame, STATUS_BUSY_CALL_OPEN, WIRE_FIELD_CALL_ID, wire->call_id,
+                                 0);
 }
 
 static enum status admit_limits(struct net_frame *frame, const struct wire_call *wire)
@@ -84,7 +86,8 @@ static enum status admit_text(struct net_frame *frame, const struct wire_call *w
         return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_FLAGS, wire->flags, allowed);
     }
     if (wire->stop_texts_count > 0 && !writes) {
-        return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_STOP_TEXTS, wire->stop_texts_count, 0);
+        return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_STOP_TEXTS,
+                               wire->stop_texts_count, 0);
     }
     return STATUS_OK;
 }
@@ -122,7 +125,8 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
         uint32_t token = 0;
         bytes_u32(&ids, &token);
         if (token >= vocab_tokens) {
-            return net_frame_fault(frame, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT, token, vocab_tokens - 1);
+            return net_frame_fault(frame, STATUS_BAD_TOKEN, WIRE_FIELD_PROMPT, token,
+                                   vocab_tokens - 1);
         }
     }
     return STATUS_OK;

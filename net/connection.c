@@ -350,8 +350,8 @@ static uint64_t read_deadline_us(const struct net *net, const struct net_connect
                              net->settings.frame_rate;
         return connection->frame_started_us + net->settings.frame_deadline_us + bought_us;
     }
-    return connection->calls_count + connection->flows_count == 0 ? connection->active_us + net->settings.idle_us
-                                        : UINT64_MAX;
+    bool is_idle = connection->calls_count == 0 && connection->flows_count == 0;
+    return is_idle ? connection->active_us + net->settings.idle_us : UINT64_MAX;
 }
 
 uint64_t net_connection_deadline_us(const struct net *net,

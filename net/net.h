@@ -28,7 +28,7 @@
 #include "config/config.h"
 #include "config/keys.h"
 #include "config/vocab/vocab.h"
-#include "config/workflow/workflow.h"
+#include "config/workflow/compose.h"
 #include "net/wire.h"
 
 #define NET_CONNECTION_NONE UINT32_MAX

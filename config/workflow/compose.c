@@ -16,7 +16,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/fnv.h"
-#include "config/workflow/workflow.h"
+#include "config/workflow/compose.h"
 
 /* Bytes that are read, and so many for each operand: some tens of milliseconds at the worst. */
 #define WORK_MAX     (16u << 20)

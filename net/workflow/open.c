@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a FLOW_OPEN frame into a record, and a command for the scheduler. The same FLOW_OPEN after a
- * break finds its workflow again.
+ * What: a FLOW_OPEN frame into a record, and a command for the scheduler. The same FLOW_OPEN after
+ * a break finds its workflow again.
  *
  * How: decode (fields, ranges, no cycles), then admit (limits, ids: changes nothing), then fill a
  * record. Texts can turn out too long only when they are tokens, in their place; the record is
@@ -84,7 +84,7 @@ static enum status admit_size(struct net_frame *frame, const struct wire_flow_op
     return STATUS_OK;
 }
 
-/* Texts need a vocabulary that can encode; text of values, stops and lambdas, one that can decode. */
+/* Texts need a vocabulary that can encode; texts of values, stops and lambdas one that decodes. */
 static enum status admit_text(struct net_frame *frame, const struct wire_flow_open *wire)
 {
     const struct gguf_vocab_info *info = &frame->net->vocab->info;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the places of rows in workflow.values. A row has one stretch: its columns, then room for the
- * values of all nodes. So a slow reader stops nothing: what a row can ever need is there before the
- * row is accepted.
+ * What: the places of rows in workflow.values. A row has one stretch: its columns, then room for
+ * the values of all nodes. So a slow reader stops nothing: what a row can ever need is there before
+ * the row is accepted.
  *
  * How: the rows are looked at in the order of their places, and the largest gap is taken: its
  * beginning becomes the new row's, whose length is known when its columns are tokens.

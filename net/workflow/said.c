@@ -115,6 +115,8 @@ static uint32_t text_bytes_max(const struct net *net, const struct workflow_said
 
 /* What goes into one frame. */
 struct part {
+    uint32_t room;
+    bool has_text;
     struct net_said_run run;
     uint32_t count;                 /* of its tokens */
     uint32_t text_bytes;            /* in net->text */
@@ -122,18 +124,18 @@ struct part {
 };
 
 /* As many tokens of the run as fit, and their text. False where not even one does. */
-static bool gather(struct net *net, const struct workflow *flow, struct workflow_said *said,
-                   uint32_t room, bool with_text, struct part *part)
+static bool gather(struct net *net, struct workflow *flow, struct part *part)
 {
+    struct workflow_said *said = &flow->emit.said;
     uint32_t token_bytes = said->kind == WORKFLOW_SAYS_VALUE ? (uint32_t)sizeof(uint32_t) : 0;
-    *part = (struct part){.run = net_said_run(flow, said, said->token)};
+    part->run = net_said_run(flow, said, said->token);
     while (part->count < part->run.count) {
         uint64_t more = token_bytes * (part->count + 1ull) + part->text_bytes +
-                        (with_text ? text_bytes_max(net, said) : 0);
-        if (more > room) {
+                        (part->has_text ? text_bytes_max(net, said) : 0);
+        if (more > part->room) {
             break;
         }
-        if (with_text) {
+        if (part->has_text) {
             add_text(net, said, part->run.tokens[part->count], &part->text_bytes);
         }
         part->count++;
@@ -142,7 +144,7 @@ static bool gather(struct net *net, const struct workflow *flow, struct workflow
         return false;
     }
     part->is_last = net_said_run(flow, said, said->token + part->count).count == 0;
-    if (part->is_last && with_text) {
+    if (part->is_last && part->has_text) {
         end_text(net, said, &part->text_bytes);
     }
     return true;
@@ -176,10 +178,12 @@ uint32_t net_said_frame(struct net *net, struct workflow *flow, uint8_t *bytes, 
     bool is_ask = said->kind == WORKFLOW_SAYS_ASK;
     uint32_t fixed = WIRE_HEADER_BYTES + (is_ask ? WIRE_ASK_BYTES_MIN : WIRE_VALUE_BYTES_MIN);
     uint32_t largest = WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
-    struct part part;
     room = room < largest ? room : largest;
-    if (room < fixed + UTF8_REPLACEMENT_BYTES ||
-        !gather(net, flow, said, room - fixed, is_ask || flow->want_text, &part)) {
+    if (room < fixed + UTF8_REPLACEMENT_BYTES) {
+        return 0;
+    }
+    struct part part = {.room = room - fixed, .has_text = is_ask || flow->want_text};
+    if (!gather(net, flow, &part)) {
         return 0;
     }
     uint32_t count = is_ask ? ask_frame(net, flow, &part, bytes, room)

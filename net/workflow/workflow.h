@@ -6,7 +6,7 @@
  *
  *   open.c     FLOW_OPEN into a record       encoder.c  texts into tokens
  *   row.c      ROW, ANSWER                   room.c     the places of rows in workflow.values
- *   client.c   which connection has a workflow: its break, KEEP, resumption, FLOW_CLOSE, FLOW_CANCEL
+ *   client.c   which connection has a workflow: breaks, KEEP, resumption, FLOW_CLOSE, FLOW_CANCEL
  *   emit.c     frames to the client          said.c     the text and tokens of one value
  */
 #include "net/connection.h"

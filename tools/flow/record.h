@@ -8,7 +8,7 @@
  */
 #include <stdbool.h>
 
-#include "config/workflow/workflow.h"
+#include "config/workflow/compose.h"
 #include "tools/sdk/flow.h"
 
 struct flow_record {

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "config/workflow/workflow.h"
+#include "config/workflow/compose.h"
 
 #define LEAD    1000u
 #define SPECIAL 2000u

@@ -61,7 +61,7 @@ static int explain(const struct flow_command *c)
         fprintf(stderr, "agx flow: %s\n", fault);
         return EXIT_USAGE;
     }
-    bool made = plan_make(&plan, &file, &params);
+    bool made = flow_plan_make(&plan, &file, &params);
     if (made) {
         (c->dot ? plan_print_dot : c->svg ? plan_print_svg : plan_print)(&plan, stdout);
         plan_free(&plan);

@@ -27,7 +27,7 @@ static const char *optimise(struct plan *plan, const struct workflow_optimise_pa
     return status == STATUS_OK ? NULL : "more than 128 LLM nodes are left";
 }
 
-bool plan_make(struct plan *plan, const struct flow_file *file,
+bool flow_plan_make(struct plan *plan, const struct flow_file *file,
                const struct workflow_optimise_params *params)
 {
     struct flow_symbols *symbols = calloc(1, sizeof *symbols);

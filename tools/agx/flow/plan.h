@@ -19,7 +19,7 @@ struct plan {
 };
 
 /* False after a message. `file` must stay. */
-bool plan_make(struct plan *plan, const struct flow_file *file,
+bool flow_plan_make(struct plan *plan, const struct flow_file *file,
                const struct workflow_optimise_params *params);
 void plan_free(struct plan *plan);
 
