@@ -32,7 +32,8 @@ static void check_frame(const struct agx_flow *flow)
     static uint8_t frame[FRAME_BYTES];
     struct wire_flow_open open;
     struct wire_fault fault;
-    size_t bytes = agx_flow_write(flow, &(struct agx_flow_head){.flow_id = 1}, frame, sizeof frame);
+    size_t bytes = agx_flow_write(&(struct agx_flow_run){.flow = flow, .flow_id = 1}, frame,
+                                  sizeof frame);
     ASSERT(bytes > WIRE_HEADER_BYTES);
     enum status status = wire_flow_open_decode(
         frame + WIRE_HEADER_BYTES, (uint32_t)bytes - WIRE_HEADER_BYTES, &open, &fault);

@@ -419,6 +419,39 @@ enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce)
     return result == AGX_OK ? ask(agx, agx_session_chat_ask(agx, nonce, 0)) : result;
 }
 
+enum agx_result agx_flow_open(struct agx *agx, struct agx_flow_run *run)
+{
+    enum agx_result result = may_ask(agx, run);
+    return result == AGX_OK ? ask(agx, agx_session_flow_open(agx, run)) : result;
+}
+
+enum agx_result agx_flow_row(struct agx *agx, struct agx_flow_run *run, uint32_t row,
+                             const struct agx_text *columns, uint32_t count)
+{
+    enum agx_result result = may_ask(agx, run);
+    return result == AGX_OK ? ask(agx, agx_session_flow_row(agx, run, row, columns, count))
+                            : result;
+}
+
+enum agx_result agx_flow_answer(struct agx *agx, struct agx_flow_run *run,
+                                const struct agx_flow_answer *answer)
+{
+    enum agx_result result = may_ask(agx, run);
+    return result == AGX_OK ? ask(agx, agx_session_flow_answer(agx, run, answer)) : result;
+}
+
+enum agx_result agx_flow_close(struct agx *agx, struct agx_flow_run *run)
+{
+    enum agx_result result = may_ask(agx, run);
+    return result == AGX_OK ? ask(agx, agx_session_flow_end(agx, run, WIRE_FLOW_CLOSE)) : result;
+}
+
+enum agx_result agx_flow_cancel(struct agx *agx, struct agx_flow_run *run)
+{
+    enum agx_result result = may_ask(agx, run);
+    return result == AGX_OK ? ask(agx, agx_session_flow_end(agx, run, WIRE_FLOW_CANCEL)) : result;
+}
+
 /* ---- reporting ------------------------------------------------------------------------------- */
 
 enum agx_result agx_unique_id(uint8_t id[AGX_ID_BYTES])

@@ -135,7 +135,7 @@ struct agx_call {           /* zero is a good default, except for `max_tokens` a
 };
 
 enum agx_event_kind { AGX_ACCEPTED, AGX_TOKENS, AGX_DONE, AGX_REFUSED, AGX_PONG, AGX_PROGRAM,
-                      AGX_CHAT };
+                      AGX_CHAT, AGX_FLOW };
 struct agx_event {
     enum agx_event_kind kind;
     uint64_t call_id;
@@ -165,8 +165,8 @@ struct agx_event {
     int program_has_ended;
     uint32_t program_calls;         /* that have ended */
     uint64_t program_service_us, program_wait_us;
-    /* AGX_PONG; AGX_CHAT: agx->chat is the answer. */
-    uint64_t nonce;
+    uint64_t nonce;                 /* AGX_PONG; AGX_CHAT: agx->chat is the answer */
+    const struct agx_flow_event *flow;      /* AGX_FLOW: tools/sdk/flow.h */
 };
 
 /* private: only tools/sdk */
@@ -181,8 +181,7 @@ struct agx_open_call {
 struct agx {
     struct agx_welcome welcome;
     struct agx_chat chat;
-    /* private: only tools/sdk */
-    int descriptor;
+    int descriptor;                         /* private from here on */
     uint8_t *in, *out;
     uint32_t in_max, in_bytes, in_used;     /* received: in[in_used .. in_bytes) */
     uint32_t out_max, out_first, out_bytes; /* unsent: out[out_first .. out_first + out_bytes) */
@@ -199,6 +198,7 @@ struct agx {
     int chat_due; uint32_t chat_first; uint64_t chat_nonce; /* more of `chat` is to be asked for */
     uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
+    struct agx_flow_run *flows;             /* that are open, as a list */
 };
 
 /* Connects and waits for WELCOME. `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for

@@ -202,11 +202,13 @@ void agx_flow_output(struct agx_flow *flow, uint32_t node)
     flow->outputs[flow->outputs_count++] = node;
 }
 
-size_t agx_flow_write(const struct agx_flow *flow, const struct agx_flow_head *head,
-                      uint8_t *frame, size_t max)
+size_t agx_flow_write(const struct agx_flow_run *run, uint8_t *frame, size_t max)
 {
+    const struct agx_flow *flow = run->flow;
     struct wire_flow_open open = {
-        .flow_id = head->flow_id, .flags = head->flags,
+        .flow_id = run->flow_id,
+        .flags = (run->keep ? WIRE_FLOW_OPEN_KEEP : 0) |
+                 (run->want_text ? WIRE_FLOW_OPEN_WANT_TEXT : 0),
         .nodes_count = (uint16_t)flow->nodes_count,
         .operands_count = (uint16_t)flow->operands_count,
         .outputs_count = (uint16_t)flow->outputs_count,
@@ -214,7 +216,7 @@ size_t agx_flow_write(const struct agx_flow *flow, const struct agx_flow_head *h
         .nodes = flow->memory + flow->texts_bytes, .nodes_bytes = flow->nodes_bytes,
         .outputs = (const uint8_t *)flow->outputs,
         .texts = flow->memory, .texts_bytes = flow->texts_bytes};
-    memcpy(open.program_id, head->program_id, sizeof open.program_id);
+    memcpy(open.program_id, run->program_id, sizeof open.program_id);
     if (flow->result != AGX_OK) {
         return 0;
     }

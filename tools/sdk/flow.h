@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the builder of a workflow: operators, one after the other, as FLOW_OPEN has them.
- * Part of libagx.a; docs/workflows.md says what a workflow is.
+ * What: workflows: the builder, operator by operator, and runs over rows. Part of libagx.a;
+ * docs/workflows.md says what a workflow is.
  *
  *   static uint8_t memory[1 << 16];
  *   struct agx_flow flow;
@@ -78,10 +78,77 @@ uint32_t agx_flow_lambda(struct agx_flow *flow, const char *name, const struct a
                          uint32_t count, const struct agx_operator *how);
 void agx_flow_output(struct agx_flow *flow, uint32_t node);
 
-struct agx_flow_head { uint64_t flow_id; uint8_t program_id[AGX_ID_BYTES]; uint32_t flags; };
-/* The frame FLOW_OPEN, header and all. Returns its bytes, or 0: there are more than `max`. */
-size_t agx_flow_write(const struct agx_flow *flow, const struct agx_flow_head *head,
-                      uint8_t *frame, size_t max);
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+#define AGX_FLOW_ROWS_MAX 64            /* open at once */
+
+struct agx_text { const char *bytes; size_t count; };       /* UTF-8 */
+
+enum agx_flow_event_kind {
+    AGX_FLOW_OPENED,            /* `given` .. `rows`, `is_resumed` */
+    AGX_FLOW_VALUE,             /* part of a value: `row`, `output`, `tokens`, `text`, `is_last` */
+    AGX_FLOW_ASK,               /* part of a lambda's argument: `row`, `node`, `text`, `is_last`;
+                                   after the last one agx_flow_answer() is due */
+    AGX_FLOW_ROW_DONE,          /* `row`, `code`, `calls` .. `fetched` */
+    AGX_FLOW_DONE,              /* the same of the whole; the run is not open any more */
+};
+struct agx_flow_event {         /* pointers are valid until the next agx_next() */
+    enum agx_flow_event_kind kind;
+    struct agx_flow_run *run;
+    uint32_t given, pruned, merged, left;   /* LLM nodes and lambdas: sent, not needed, equal to an
+                                               earlier one, executed */
+    uint32_t rows;              /* OPENED: that may be open at once; DONE: that were */
+    int is_resumed;             /* the workflow was open before: it goes on */
+    uint32_t row, node;
+    uint32_t output;            /* index among the outputs */
+    const uint32_t *tokens;     /* [tokens_count], from index `first_index` of the value on */
+    uint32_t tokens_count, first_index;
+    struct agx_text text;
+    int is_last;
+    uint16_t code;              /* 0: complete; else why not (docs/protocol.md, table of errors) */
+    uint64_t calls, shared, fetched;        /* executed; taken from an equal one; known before */
+};
+
+struct agx_flow_run {           /* zero, but for these; must stay in its place until FLOW_DONE */
+    const struct agx_flow *flow;
+    uint64_t flow_id;           /* unique among the workflows of the client's trust domain */
+    uint8_t program_id[AGX_ID_BYTES];
+    int keep;                   /* it outlives a break, for as long as the appliance allows */
+    int want_text;              /* values have text, too */
+    /* private */
+    int state;
+    uint32_t asked_bytes;       /* of the argument that is coming */
+    uint32_t rows_done;
+    uint64_t digest;            /* sum over them */
+    struct agx_flow_row {
+        uint32_t number, output, tokens;
+        uint64_t digest;
+        int is_open;
+    } rows[AGX_FLOW_ROWS_MAX];
+    struct agx_flow_event event;
+    struct agx_flow_run *next;
+};
+
+/* Requests, as those of agx.h; a refusal is an AGX_REFUSED event whose call_id is the flow id, and
+ * agx_fault() names the frame. A row that is refused as busy is found in `found`: send it again when
+ * another is done. After a break workflows are no longer open here: once agx_resume() has succeeded,
+ * open them again, with the same bytes. With `keep` they go on where they were.
+ *
+ * Columns are those of the inputs, in their order. AGX_ERROR_SPACE: as many rows are open as may be,
+ * or the frame has no room in the buffer. */
+enum agx_result agx_flow_open(struct agx *agx, struct agx_flow_run *run);
+enum agx_result agx_flow_row(struct agx *agx, struct agx_flow_run *run, uint32_t row,
+                             const struct agx_text *columns, uint32_t count);
+struct agx_flow_answer { uint32_t row, node; struct agx_text text; int failed; };
+enum agx_result agx_flow_answer(struct agx *agx, struct agx_flow_run *run,
+                                const struct agx_flow_answer *answer);
+/* No more rows: AGX_FLOW_DONE follows when all are done. */
+enum agx_result agx_flow_close(struct agx *agx, struct agx_flow_run *run);
+/* Open rows end at once, and AGX_FLOW_DONE follows. */
+enum agx_result agx_flow_cancel(struct agx *agx, struct agx_flow_run *run);
+
+/* The frame FLOW_OPEN of a run, header and all. Returns its bytes, or 0: there are more than `max`. */
+size_t agx_flow_write(const struct agx_flow_run *run, uint8_t *frame, size_t max);
 
 #ifdef __cplusplus
 }

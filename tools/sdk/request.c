@@ -42,8 +42,7 @@ void agx_session_sent(struct agx *agx, uint32_t bytes)
     }
 }
 
-/* The free end of the output buffer, after unsent bytes have moved to its front. */
-static uint8_t *output_room(struct agx *agx, uint32_t *room)
+uint8_t *agx_session_output(struct agx *agx, uint32_t *room)
 {
     if (agx->out_first > 0) {
         memmove(agx->out, agx->out + agx->out_first, agx->out_bytes);
@@ -54,8 +53,7 @@ static uint8_t *output_room(struct agx *agx, uint32_t *room)
     return agx->out + agx->out_bytes;
 }
 
-/* `bytes` is what an encoder returned: 0 when the frame did not fit. */
-static enum agx_result queue(struct agx *agx, uint32_t bytes)
+enum agx_result agx_session_queue(struct agx *agx, uint32_t bytes)
 {
     if (bytes == 0) {
         return agx->out_bytes > 0 ? AGX_AGAIN : AGX_ERROR_SPACE;
@@ -70,8 +68,8 @@ enum agx_result agx_session_hello(struct agx *agx)
     struct wire_hello hello = {.version_min = WIRE_VERSION, .version_max = WIRE_VERSION,
                                .name = "libagx"};
     uint32_t room;
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_hello_encode(&hello, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_hello_encode(&hello, out, room));
 }
 
 /* The expected answer is computed now, so the secret need not be kept. */
@@ -93,8 +91,8 @@ enum agx_result agx_session_auth(struct agx *agx, const struct agx_key *key,
     memcpy(proof.client_nonce, nonce, sizeof proof.client_nonce);
     wire_proof_mac(&proof, WIRE_CLIENT, key->secret, auth.mac);
     wire_proof_mac(&proof, WIRE_SERVER, key->secret, agx->expected_mac);
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_auth_encode(&auth, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_auth_encode(&auth, out, room));
 }
 
 enum agx_result agx_session_program_start(struct agx *agx, const uint8_t id[AGX_ID_BYTES],
@@ -110,8 +108,8 @@ enum agx_result agx_session_program_start(struct agx *agx, const uint8_t id[AGX_
     }
     memcpy(start.program_id, id, AGX_ID_BYTES);
     memcpy(start.class_name, name, bytes);
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_program_start_encode(&start, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_program_start_encode(&start, out, room));
 }
 
 enum agx_result agx_session_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES])
@@ -119,8 +117,8 @@ enum agx_result agx_session_program_end(struct agx *agx, const uint8_t id[AGX_ID
     struct wire_program_end end;
     uint32_t room;
     memcpy(end.program_id, id, AGX_ID_BYTES);
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_program_end_encode(&end, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_program_end_encode(&end, out, room));
 }
 
 enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
@@ -129,24 +127,24 @@ enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX
     struct wire_cancel cancel = {.call_id = call_id};
     uint32_t room;
     memcpy(cancel.program_id, program_id, AGX_ID_BYTES);
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_cancel_encode(&cancel, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_cancel_encode(&cancel, out, room));
 }
 
 enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce)
 {
     struct wire_ping ping = {.nonce = nonce};
     uint32_t room;
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_ping_encode(&ping, WIRE_PING, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_ping_encode(&ping, WIRE_PING, out, room));
 }
 
 enum agx_result agx_session_chat_ask(struct agx *agx, uint64_t nonce, uint32_t first)
 {
     struct wire_chat_ask ask = {.nonce = nonce, .first = first};
     uint32_t room;
-    uint8_t *out = output_room(agx, &room);
-    return queue(agx, wire_chat_ask_encode(&ask, out, room));
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_chat_ask_encode(&ask, out, room));
 }
 
 /* ---- CALL ------------------------------------------------------------------------------------ */
@@ -265,12 +263,12 @@ enum agx_result agx_session_put_call(struct agx *agx, const struct agx_call *cal
         return result;
     }
     uint32_t room;
-    uint8_t *out = output_room(agx, &room);
+    uint8_t *out = agx_session_output(agx, &room);
     uint32_t bytes = wire_call_encode(&frame, out, room);
     if (bytes != 0) {
         result = judge(agx, out, bytes);
     }
-    return result == AGX_OK ? queue(agx, bytes) : result;
+    return result == AGX_OK ? agx_session_queue(agx, bytes) : result;
 }
 
 enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)

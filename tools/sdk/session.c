@@ -19,11 +19,6 @@
  * counts and hashes what arrives can tell "all tokens" from "some tokens".
  */
 
-struct frame {
-    struct wire_header header;
-    const uint8_t *payload;
-};
-
 enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_bytes)
 {
     memset(agx, 0, sizeof *agx);
@@ -85,6 +80,7 @@ void agx_session_reset(struct agx *agx)
     agx->calls_due = agx->busy_tries = agx->busy_ms = 0;
     agx->is_busy = agx->chat_due = 0;
     agx->chat_first = 0;
+    agx->flows = NULL;                      /* their owners open them again */
 }
 
 void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
@@ -109,14 +105,15 @@ void agx_session_fault(struct agx *agx, const struct wire_fault *fault)
 static enum agx_result header_result(const struct agx *agx, const struct wire_fault *fault)
 {
     bool is_long = fault->status == STATUS_BAD_FRAME_LENGTH && fault->found > fault->max;
-    bool is_variable = fault->frame_type == WIRE_TOKENS;
+    bool is_variable = fault->frame_type == WIRE_TOKENS || fault->frame_type == WIRE_VALUE ||
+                       fault->frame_type == WIRE_ASK;
     return is_long && is_variable && fault->found <= agx->welcome.frame_bytes_max
                ? AGX_ERROR_SPACE : AGX_ERROR_PROTOCOL;
 }
 
 /* Takes one whole frame out of what was received. Its payload stays in place until the next
  * agx_session_room(). */
-static enum agx_result take_frame(struct agx *agx, struct frame *frame)
+static enum agx_result take_frame(struct agx *agx, struct agx_frame *frame)
 {
     const uint8_t *start = agx->in + agx->in_used;
     uint32_t available = agx->in_bytes - agx->in_used;
@@ -143,7 +140,7 @@ static enum agx_result take_frame(struct agx *agx, struct frame *frame)
 
 /* ---- frames into events ---------------------------------------------------------------------- */
 
-static enum agx_result take_error(struct agx *agx, const struct frame *frame,
+static enum agx_result take_error(struct agx *agx, const struct agx_frame *frame,
                                   struct agx_event *event)
 {
     struct wire_fault fault;
@@ -176,13 +173,14 @@ static enum agx_result take_error(struct agx *agx, const struct frame *frame,
         }
         call->state = AGX_CALL_FREE;
     }
+    agx_session_flow_refused(agx, &error.fault);
     event->kind = AGX_REFUSED;
     event->call_id = error.fault.call_id;
     event->code = agx->fault.code;
     return AGX_OK;
 }
 
-static enum agx_result take_accept(struct agx *agx, const struct frame *frame,
+static enum agx_result take_accept(struct agx *agx, const struct agx_frame *frame,
                                    struct agx_event *event)
 {
     struct wire_fault fault;
@@ -211,12 +209,11 @@ static enum agx_result take_accept(struct agx *agx, const struct frame *frame,
     return AGX_OK;
 }
 
-/* Token ids in host order, each in the vocabulary. */
-static bool tokens_copy(struct agx *agx, const struct wire_tokens *tokens)
+bool agx_session_tokens(struct agx *agx, const uint8_t *tokens, uint32_t count)
 {
-    ASSERT(tokens->tokens_count <= agx->tokens_max);
-    for (uint32_t i = 0; i < tokens->tokens_count; i++) {
-        const uint8_t *at = tokens->tokens + 4 * (size_t)i;
+    ASSERT(count <= agx->tokens_max);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *at = tokens + 4 * (size_t)i;
         agx->tokens[i] = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
                          (uint32_t)at[3] << 24;
         if (agx->tokens[i] >= agx->welcome.vocab_tokens) {
@@ -251,7 +248,7 @@ static enum agx_result tell_tokens(const struct agx *agx, struct agx_open_call *
     return event->tokens_count + event->text_bytes > 0 ? AGX_OK : AGX_AGAIN;
 }
 
-static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
+static enum agx_result take_tokens(struct agx *agx, const struct agx_frame *frame,
                                    struct agx_event *event)
 {
     struct wire_fault fault;
@@ -264,7 +261,8 @@ static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
     if (call == NULL) {
         return AGX_ERROR_UNKNOWN_CALL;
     }
-    if (call->state != AGX_CALL_ACCEPTED || !tokens_copy(agx, &tokens)) {
+    if (call->state != AGX_CALL_ACCEPTED ||
+        !agx_session_tokens(agx, tokens.tokens, tokens.tokens_count)) {
         return AGX_ERROR_PROTOCOL;
     }
     if (tokens.first_index != call->seen.tokens ||
@@ -277,7 +275,7 @@ static enum agx_result take_tokens(struct agx *agx, const struct frame *frame,
     return tell_tokens(agx, call, &tokens, event);
 }
 
-static enum agx_result take_done(struct agx *agx, const struct frame *frame,
+static enum agx_result take_done(struct agx *agx, const struct agx_frame *frame,
                                  struct agx_event *event)
 {
     struct wire_fault fault;
@@ -324,7 +322,7 @@ static enum agx_result take_done(struct agx *agx, const struct frame *frame,
     return AGX_OK;
 }
 
-static enum agx_result take_program(const struct frame *frame, struct agx_event *event)
+static enum agx_result take_program(const struct agx_frame *frame, struct agx_event *event)
 {
     struct wire_fault fault;
     struct wire_program_ok program;
@@ -341,7 +339,7 @@ static enum agx_result take_program(const struct frame *frame, struct agx_event 
     return AGX_OK;
 }
 
-static enum agx_result take_pong(const struct frame *frame, struct agx_event *event)
+static enum agx_result take_pong(const struct agx_frame *frame, struct agx_event *event)
 {
     struct wire_fault fault;
     struct wire_ping pong;
@@ -356,7 +354,7 @@ static enum agx_result take_pong(const struct frame *frame, struct agx_event *ev
 /* AGX_AGAIN: no whole frame, or a frame with nothing new. */
 static enum agx_result take_event(struct agx *agx, struct agx_event *event)
 {
-    struct frame frame;
+    struct agx_frame frame;
     memset(event, 0, sizeof *event);
     enum agx_result result = take_frame(agx, &frame);
     if (result != AGX_OK) {
@@ -375,6 +373,12 @@ static enum agx_result take_event(struct agx *agx, struct agx_event *event)
         return take_pong(&frame, event);
     case WIRE_CHAT:
         return agx_session_chat(agx, frame.payload, event);
+    case WIRE_FLOW_OK:
+    case WIRE_VALUE:
+    case WIRE_ASK:
+    case WIRE_ROW_DONE:
+    case WIRE_FLOW_DONE:
+        return agx_session_flow(agx, &frame, event);
     case WIRE_ERROR:
         return take_error(agx, &frame, event);
     default:
@@ -404,7 +408,7 @@ static bool token_is_sound(uint32_t token, uint32_t vocab_tokens)
 }
 
 /* The one frame that is due, or the ERROR that ends the connection instead. */
-static enum agx_result take_due(struct agx *agx, uint8_t type, struct frame *frame)
+static enum agx_result take_due(struct agx *agx, uint8_t type, struct agx_frame *frame)
 {
     struct agx_event refusal;
     enum agx_result result = take_frame(agx, frame);
@@ -417,7 +421,7 @@ static enum agx_result take_due(struct agx *agx, uint8_t type, struct frame *fra
 
 static enum agx_result take_welcome(struct agx *agx)
 {
-    struct frame frame;
+    struct agx_frame frame;
     struct wire_fault fault;
     struct wire_welcome got;
     enum agx_result result = take_due(agx, WIRE_WELCOME, &frame);
@@ -463,7 +467,7 @@ enum agx_result agx_session_welcome(struct agx *agx)
 
 static enum agx_result take_auth_reply(struct agx *agx)
 {
-    struct frame frame;
+    struct agx_frame frame;
     struct wire_fault fault;
     struct wire_auth_reply reply;
     enum agx_result result = take_due(agx, WIRE_AUTH_REPLY, &frame);

@@ -10,6 +10,7 @@
  */
 #include "net/wire.h"
 #include "tools/sdk/agx.h"
+#include "tools/sdk/flow.h"
 
 /* Splits the buffer into three; AGX_ERROR_ARGUMENT if it is too small or too large. */
 enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_bytes);
@@ -53,7 +54,29 @@ enum agx_result agx_session_chat_ask(struct agx *agx, uint64_t nonce, uint32_t f
 /* Asks for the rest of an answer, if there is one and room for the frame. */
 enum agx_result agx_session_chat_more(struct agx *agx);
 
-/* private: shared by session.c, request.c and calls.c */
+enum agx_result agx_session_flow_open(struct agx *agx, struct agx_flow_run *run);
+enum agx_result agx_session_flow_row(struct agx *agx, struct agx_flow_run *run, uint32_t row,
+                                     const struct agx_text *columns, uint32_t count);
+enum agx_result agx_session_flow_answer(struct agx *agx, struct agx_flow_run *run,
+                                        const struct agx_flow_answer *answer);
+/* `type` is WIRE_FLOW_CLOSE or WIRE_FLOW_CANCEL. */
+enum agx_result agx_session_flow_end(struct agx *agx, struct agx_flow_run *run,
+                                     enum wire_type type);
+
+/* private: shared by session.c, request.c, calls.c and run.c */
+struct agx_frame { struct wire_header header; const uint8_t *payload; };
+/* The free end of the output buffer, after unsent bytes have moved to its front. */
+uint8_t *agx_session_output(struct agx *agx, uint32_t *room);
+/* `bytes` is what an encoder wrote there: 0 when the frame did not fit. */
+enum agx_result agx_session_queue(struct agx *agx, uint32_t bytes);
+/* Token ids in host order, into agx->tokens. False: one is not in the vocabulary. */
+bool agx_session_tokens(struct agx *agx, const uint8_t *tokens, uint32_t count);
+/* A frame of a workflow. */
+enum agx_result agx_session_flow(struct agx *agx, const struct agx_frame *frame,
+                                 struct agx_event *event);
+/* An ERROR names a frame of a workflow. */
+void agx_session_flow_refused(struct agx *agx, const struct wire_fault *fault);
+
 enum agx_call_state {
     AGX_CALL_FREE,
     AGX_CALL_SENT,
