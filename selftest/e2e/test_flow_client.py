@@ -1,286 +1,237 @@
 # SPDX-License-Identifier: MIT
-"""Workflows of the Python client beside an appliance that is none (flow_appliance.py): what is sent
-is what was built, and every answer arrives, over breaks, refusals, questions and cancellations."""
-import asyncio
+"""`agx flow` as a client: rows, lambdas as commands, values as JSON, a busy row, a break, Ctrl-C.
+
+The appliance here is a script of frames, so that each of these comes when the test says so: its
+workflow's one output is a lambda, whose answer it gives back in two parts, a token for each byte.
+That the real one gives right answers is another module's matter."""
+import contextlib
+import json
 import os
-import sys
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
 
-from appliance import HANG_S, ROOT
-from flow_appliance import LAMBDA, LLM, Appliance, said
+from appliance import BUILD, HANG_S
+from protocol import (ANSWER, ASK, ASK_LAST, ERROR, FLOW_CANCEL, FLOW_CLOSE, FLOW_DONE, FLOW_OK,
+                      FLOW_OPEN, HELLO, KEEP, LAST, ROW, ROW_DONE, VALUE, WELCOME, digest, frame,
+                      pack, unpack)
 
-sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
-import agentix  # noqa: E402
-
-ROLES = ("cook", "judge", "pilot")
-
-
-def said_to(text, most):
-    return said(text.encode(), most).decode()
-
-
-def debate(**options):
-    """The flow, and what it must say to a question."""
-    flow = agentix.Flow()
-    question = flow.input("question")
-    heard = [flow.llm("You are a ", role, f".\n{question}\nAnswer:", max=20, **options)
-             for role in ROLES]
-    flow.output(flow.llm("Q: " + question, flow.each(heard, "\nHeard: {}"), "\nVerdict:", max=30),
-                "verdict")
-
-    def expected(asked):
-        each = [said_to(f"You are a {role}.\n{asked}\nAnswer:", 20) for role in ROLES]
-        return said_to("Q: " + asked + "".join("\nHeard: " + one for one in each) + "\nVerdict:",
-                       30)
-    return flow, expected
+FLOW = "agentix-flow 1\ninput why who\nlambda shout max=9 = who \": \" why\noutput shout\n"
+ROWS = "who\twhy\nanna\tbees\\n\ncarl\t\nbert\tnö\n"
+WANTED = [(0, "ANNA: BEES\n"), (1, "CARL: "), (2, "BERT: Nö")]
+BUSY_ROWS, CANCELLED = 11, 50
 
 
-def against(test, **settings):
-    """Runs test(client, appliance) to its end."""
-    async def body():
-        async with Appliance(**settings) as appliance, \
-                await agentix.connect(appliance.to, patience_s=HANG_S) as client:
-            return await asyncio.wait_for(test(client, appliance), HANG_S)
-    return asyncio.run(body())
+def values(flow, row, text):
+    """A value in two frames, and the end of its row."""
+    tokens, at = list(text), 0
+    for part in (text[:2], text[2:]):
+        while part and len(part) < len(text) and (part[-1] & 0xc0) == 0xc0:
+            part = part[:-1]
+        last = at + len(part) == len(text)
+        yield frame(VALUE, pack(VALUE, flow_id=flow, row=row, first_index=at,
+                                tokens_count=len(part), text_bytes=len(part),
+                                flags=LAST * last) +
+                    struct.pack("<%dI" % len(part), *part) + part)
+        at += len(part)
+    yield frame(ROW_DONE, pack(ROW_DONE, flow_id=flow, row=row, calls=1, digest=digest(tokens)))
 
 
-ASKED = ["why?", "", "how long is a piece of string?", "why?", "\u00fcber", "x" * 3000]
+class Script:
+    """One appliance; `busy`: rows that are refused once; `break_after`: rows after which the
+    connection breaks, once; `hold`: rows are not answered."""
+
+    def __init__(self, busy=(), break_after=None, hold=False):
+        self.busy, self.break_after, self.hold = set(busy), break_after, hold
+        self.opened, self.rows, self.kinds = [], [], []
+        self.done = 0
+
+    def columns(self, rest):
+        out = []
+        while rest:
+            length, = struct.unpack("<I", rest[:4])
+            out.append(rest[4:4 + length])
+            rest = rest[4 + length:]
+        return out
+
+    def take(self, kind, payload):
+        self.kinds.append(kind)
+        if kind == HELLO:
+            yield frame(WELCOME, pack(WELCOME, version=1, frame_bytes_max=1 << 20,
+                                      context_tokens_max=99, vocab_tokens=256, programs_max=1,
+                                      calls_per_connection_max=1, bos_id=2 ** 32 - 1,
+                                      eos_id=2 ** 32 - 1, model=b"script"))
+            return
+        asked, rest = unpack(kind, payload)
+        flow = asked["flow_id"]
+        if kind == FLOW_OPEN:
+            self.opened.append((flow, asked["flags"], payload))
+            yield frame(FLOW_OK, pack(FLOW_OK, flow_id=flow, given=1, left=1, rows=2))
+        elif kind == ROW:
+            yield from self.take_row(flow, asked["row"], self.columns(rest))
+        elif kind == ANSWER:
+            assert asked["failed"] == 0
+            yield from values(flow, asked["row"], rest)
+            self.done += 1
+        else:
+            yield frame(FLOW_DONE, pack(FLOW_DONE, flow_id=flow, calls=self.done, rows=9,
+                                        status=CANCELLED if kind == FLOW_CANCEL else 0))
+
+    def take_row(self, flow, row, columns):
+        if row in self.busy:
+            self.busy.remove(row)
+            yield frame(ERROR, pack(ERROR, status=BUSY_ROWS, field=34, frame_type=ROW,
+                                    call_id=flow, found=row, max=1, text=b"busy"))
+            return
+        self.rows.append(row)
+        text = columns[1] + b": " + columns[0]
+        for at, part in ((0, text[:3]), (3, text[3:])):
+            yield frame(ASK, pack(ASK, flow_id=flow, row=row, node=2, first_byte=at,
+                                  text_bytes=len(part), flags=ASK_LAST * (at > 0)) + part)
+
+    def serve(self, connection):
+        """Until the client closes, or the script breaks the connection."""
+        data = b""
+        while True:
+            while len(data) < 16 or len(data) < 16 + struct.unpack("<I", data[8:12])[0]:
+                more = connection.recv(65536)
+                if not more:
+                    return
+                data += more
+            length, = struct.unpack("<I", data[8:12])
+            kind, payload, data = data[4], data[16:16 + length], data[16 + length:]
+            if self.hold and kind == ROW:
+                self.kinds.append(kind)
+                self.held.set()
+                continue
+            for answer in self.take(kind, payload):
+                connection.sendall(answer)
+            if self.break_after == self.done:
+                self.break_after = None
+                return
 
 
-def check_debate(**settings):
-    async def run(client, appliance):
-        flow, expected = debate()
-        rows = await flow.run(client, ASKED)
-        assert [row.number for row in rows] == list(range(len(ASKED)))
-        for row, asked in zip(rows, ASKED):
-            assert row["verdict"] == expected(asked), (row, asked)
-            assert bytes(row.tokens["verdict"]).decode() == row["verdict"]
-            assert (row.inputs, row.calls, row.shared, row.fetched) == \
-                ({"question": asked}, 1, 2, 3)
-        return appliance
-    return against(run, **settings)
+@contextlib.contextmanager
+def serving(script, folder):
+    path = os.path.join(folder, "s")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    script.held = threading.Event()
 
-
-def test_rows_come_back_whatever_their_number():
-    for most in (1, 4, 100):
-        check_debate(rows_max=most)
-
-
-def test_rows_that_are_refused_as_busy_are_sent_again():
-    check_debate(rows_max=1, says_rows=100)
-
-
-def test_a_break_anywhere_loses_nothing():
-    for at in range(2, 12):
-        check_debate(break_at=[at])
-    check_debate(break_at=range(3, 60, 4))
-
-
-def test_templates_give_the_pieces_that_they_show():
-    flow = agentix.Flow()
-    a, b = flow.input("a"), flow.input("b")
-    text = flow.text(f"<{a}|{b}>", a, "%s!" % b)
-    assert text.pieces == ("<", a, "|", b, ">", a, b, "!")
-    assert flow.text("x" + a + "y").pieces == ("x", a, "y")
-    assert flow.text([a, ["t", 1]], "").pieces == (a, "t", "1")
-    assert flow.text(flow.each([("k", a), ("l", b)], "{}={};")).pieces == ("k=", a, ";l=", b, ";")
-    made = flow.map("Sum up: {}", [a, b], max=9)
-    assert [node.pieces for node in made] == [("Sum up: ", a), ("Sum up: ", b)]
-    assert flow.map(lambda item: flow.llm(item, "?"), [a])[0].pieces == (a, "?")
-    for bad in (lambda: f"{a:>8}", lambda: flow.text(None), lambda: flow.llm("x", heat=1),
-                lambda: flow.text(agentix.Flow().input("c")), lambda: flow.llm("x", stop="s" * 65),
-                lambda: flow.text(f"{agentix.Flow().input('c')}")):
-        try:
-            bad()
-        except (TypeError, ValueError):
-            continue
-        raise AssertionError("it was taken")
-
-
-def test_operators_say_how_they_are_called():
-    async def run(client, appliance):
-        flow = agentix.Flow()
-        cold = flow.llm("a", max=5, est=3, seed=7, stop=["\n", 9], ignore_eos=True)
-        warm = [flow.llm("a", temperature=0.5, top_k=4, top_p=0.5, min_p=0.25,
-                         repeat_penalty=1.5) for _ in range(2)]
-        for node in (cold, *warm):
-            flow.output(node)
-        await flow.run(client, [[]])
-        return appliance.graphs[0].nodes
-    cold, warm, other = against(run)
-    assert (cold["kind"], cold["max_tokens"], cold["est"], cold["seed"]) == (LLM, 5, 3, 7)
-    assert cold["stop"] == [9, b"\n"] and cold["flags"] == 1 and cold["top_p"] == 1.0
-    assert (warm["temperature"], warm["top_k"], warm["top_p"]) == (0.5, 4, 0.5)
-    assert (warm["min_p"], warm["repeat_penalty"], warm["est"]) == (0.25, 1.5, 0)
-    assert warm["seed"] != other["seed"]        # two draws, not one
-
-
-def test_functions_are_asked_and_their_errors_are_the_rows():
-    calls = []
-
-    def shout(text):
-        calls.append(text)
-        return text.upper()
-
-    async def check(text):
-        await asyncio.sleep(0)
-        if "bad" in text:
-            raise KeyError("bad")
-        return "checked " + text
-
-    async def run(client, appliance):
-        flow = agentix.Flow()
-        word = flow.input("word")
-        loud = flow.apply(shout, "say ", word, max=16)
-        flow.output(flow.apply(check, loud, " ", word), "checked")
-        flow.output(flow.apply(shout, word), "loud")
-        rows = await flow.run(client, ["good", "bad"])
-        names = [node["name"] for node in appliance.graphs[0].nodes if node["kind"] == LAMBDA]
-        assert names[0] == names[2] == b"shout" and names[1] != names[0], names
-        return rows
-    good, bad = against(run)
-    assert good["checked"] == "checked SAY GOOD good" and good["loud"] == "GOOD"
-    assert isinstance(bad.error, agentix.Failed) and isinstance(bad.error.__cause__, KeyError)
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(ConnectionError):
+                    script.serve(connection)
+    thread = threading.Thread(target=accept)
+    thread.start()
     try:
-        bad["checked"]
-        raise AssertionError("a row that failed has a value")
-    except agentix.Failed:
-        pass
-    assert sorted(set(calls)) in (["bad", "good", "say bad", "say good"],
-                                  ["good", "say bad", "say good"])
+        yield "unix:" + path
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(HANG_S)
 
 
-def test_a_function_is_called_once_over_a_break():
-    calls = []
-
-    async def slow(text):
-        calls.append(text)
-        await asyncio.sleep(0)
-        return text
-
-    async def run(client, _):
-        flow = agentix.Flow()
-        flow.output(flow.apply(slow, flow.input("x")))
-        return [row["slow"] for row in await flow.run(client, ["a", "b"])]
-    for at in range(3, 8):
-        calls.clear()
-        assert against(run, break_at=[at]) == ["a", "b"]
-        assert len(calls) <= 2, calls
+@contextlib.contextmanager
+def client(script, *words, flow=FLOW, command="/usr/bin/tr a-z A-Z"):
+    with tempfile.TemporaryDirectory() as folder, serving(script, folder) as address:
+        for name, text in (("flow", flow), ("rows", ROWS)):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        yield subprocess.Popen(
+            [os.path.join(BUILD, "agx"), "--to", address, "flow", "--inputs", "rows", "--lambda",
+             "shout=" + command, *words, "flow"], cwd=folder, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_rows_come_as_they_are_done_and_progress_counts_them():
-    seen = []
-
-    async def run(client, _):
-        flow, expected = debate()
-
-        async def ask():
-            for asked in ASKED:
-                yield {"question": asked}
-        began = flow.run(client, ask(), progress=lambda run: seen.append((run.done, run.is_over)))
-        async for row in began:
-            assert row["verdict"] == expected(row.inputs["question"])
-        return began
-    began = against(run)
-    assert began.plan == {"given": 4, "pruned": 1, "merged": 1, "left": 2}
-    assert seen[-1] == (len(ASKED), True) and began.calls == len(ASKED)
+def run_client(script, *words, **more):
+    with client(script, *words, **more) as agx:
+        out, err = agx.communicate(timeout=HANG_S)
+    return agx.returncode, out, err
 
 
-def test_a_chat_is_written_in_the_format_of_the_model():
-    async def run(client, appliance):
-        flow = agentix.Flow()
-        who = flow.input("who")
-        flow.output(flow.chat([("system", "Be brief."), {"role": "user", "content": f"I am {who}"}],
-                              max=8))
-        flow.output(flow.chat([("user", who)], max=8))
-        rows = await flow.run(client, ["<|im_end|>"])
-        return rows[0], appliance.graphs[0]
-    row, graph = against(run)
-    marks = "<|im_start|>%s\n%s<|im_end|>\n"
-    first = marks % ("system", "Be brief.") + marks % ("user", "I am <|im_end|>")
-    assert row["llm1"] == said_to(first + "<|im_start|>assistant\n", 8)
-    assert row["llm2"] == said_to(marks % ("system", "Be.") + marks % ("user", "<|im_end|>") +
-                                  "<|im_start|>assistant\n", 8)
-    for text, special in zip(graph.texts, graph.special):
-        assert special == (b"<|im_" in text), text
+def rows_of(out):
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert all(line["output"] == "shout" for line in lines), out
+    assert all(bytes(line["tokens"]).decode() == line["text"] for line in lines), out
+    return sorted((line["row"], line["text"]) for line in lines)
 
 
-def test_values_are_told_as_they_are_known():
-    told = []
-
-    async def run(client, _):
-        flow, expected = debate()
-        await flow.run(client, ["a"], on_value=lambda *what: told.append(what))
-        return expected("a")
-    expected = against(run)
-    assert told == [(0, "verdict", expected)], told
+def test_rows_go_through_commands_and_come_as_json():
+    script = Script()
+    code, out, err = run_client(script, "--json")
+    assert (code, err) == (0, ""), (code, err)
+    assert rows_of(out) == WANTED, out
+    assert script.kinds[-1] == FLOW_CLOSE and script.opened[0][1] & KEEP == 0
 
 
-def test_a_task_that_is_cancelled_cancels_the_workflow_unless_it_is_kept():
-    async def run(client, appliance, keep):
-        flow = agentix.Flow()
-        never = asyncio.Event()
-
-        async def wait(_):
-            asked.set()
-            await never.wait()
-        asked = asyncio.Event()
-        flow.output(flow.apply(wait, flow.input("x")))
-        task = asyncio.ensure_future(flow.run(client, ["a"], keep=keep))
-        await asked.wait()
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        await asyncio.sleep(0.05)               # nothing to wait for: the other case sends nothing
-        return len(appliance.flows)
-    assert against(lambda client, appliance: run(client, appliance, False)) == 0
-    assert against(lambda client, appliance: run(client, appliance, True)) == 1
+def test_values_are_readable_without_json_and_progress_is_told():
+    code, out, err = run_client(Script(), "--progress")
+    assert code == 0 and "-- row 1, shout\nCARL: \n" in out, out
+    assert "3 of 3 rows, 3 calls, 0 shared, 0 fetched\n" in err, err
 
 
-def test_another_process_goes_on_with_what_a_name_keeps():
-    async def run(client, appliance):
-        flow, expected = debate()
-        first = flow.run(client, ASKED[:3], keep="mine")
-        async for _ in first:
-            break                               # as Ctrl-C would
-        await client.close()
-        async with await agentix.connect(appliance.to) as other:
-            again = debate()[0].run(other, ASKED[:3], keep="mine")
-            rows = await again
-        assert [row["verdict"] for row in rows] == [expected(asked) for asked in ASKED[:3]]
-        return again.is_resumed, len({graph.head["flow_id"] for graph in appliance.graphs})
-    resumed, ids = against(run, rows_max=1)
-    assert ids == 1, resumed
+def test_a_busy_row_is_sent_again():
+    script = Script(busy=[1])
+    code, out, err = run_client(script, "--json")
+    assert (code, err) == (0, "") and rows_of(out) == WANTED, (code, out, err)
+    assert sorted(script.rows) == [0, 1, 2]
 
 
-def test_lengths_are_learnt():
-    async def run(client, _):
-        flow, _ = debate()
-        learnt = await flow.profile(client, ASKED[:2])
-        return learnt, [node.est for node in flow.nodes]
-    learnt, ests = against(run)
-    assert ests == [0, 20, 20, 20, 30] and sorted(learnt.values()) == [20, 20, 20, 30]
+def test_after_a_break_only_what_is_not_done_is_sent_again():
+    for keep in ((), ("--keep", "--program", "p")):
+        script = Script(break_after=1)
+        code, out, err = run_client(script, "--json", *keep)
+        assert code == 0 and rows_of(out) == WANTED, (code, out, err)
+        assert "the connection broke" in err, err
+        (first, _, before), (second, _, after) = script.opened
+        assert (first == second) == bool(keep) and (before == after) == bool(keep)
 
 
-def test_what_is_longer_than_a_frame_is_refused_here():
-    async def run(client, _):
-        flow, expected = debate()
-        flow.output(flow.apply(lambda text: text * 9, flow.nodes[0]), "long")
-        row, = await flow.run(client, ["x" * 10000])
-        assert row["verdict"] == expected("x" * 10000)
-        for late in (lambda: flow.run(client, ["x" * 70000]), lambda: client.call("x" * 70000)):
-            try:
-                await late()
-                raise AssertionError("it was sent")
-            except ValueError as error:
-                assert "a frame has at most" in str(error)
-        return row.error
-    assert isinstance(against(run).__cause__, ValueError)
+def test_ctrl_c_cancels_or_leaves_what_is_kept():
+    for keep, said in (((), "cancelled"), (("--keep", "--program", "p"), "--program p goes on")):
+        script = Script(hold=True)
+        with client(script, *keep) as agx:
+            assert script.held.wait(HANG_S)
+            agx.send_signal(signal.SIGINT)
+            _, err = agx.communicate(timeout=HANG_S)
+        assert agx.returncode == 5 and said in err, err
+        assert (FLOW_CANCEL in script.kinds) == (not keep)
 
 
-def test_a_row_that_cannot_be_sent_ends_the_run_with_its_error():
-    async def run(client, _):
-        try:
-            await debate()[0].run(client, [{"answer": "?"}])
-        except ValueError as error:
-            return str(error)
-    assert "no column question" in against(run)
+def test_a_kept_workflow_has_the_same_id_the_next_time():
+    scripts = [Script(), Script(), Script()]
+    for script, program in zip(scripts, "ppq"):
+        assert run_client(script, "--keep", "--program", program, "--json")[0] == 0
+    first, second, other = (script.opened[0] for script in scripts)
+    assert first == second and first[0] != other[0] and first[1] & KEEP
+
+
+def test_lengths_are_measured_and_read_again():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "lengths")
+        assert run_client(Script(), "--json", "--profile", path)[0] == 0
+        with open(path, encoding="utf-8") as file:
+            mean = sum(len(text.encode()) for _, text in WANTED) / 3
+            assert file.read() == "shout\t%.2f\t3\n" % mean
+        done = subprocess.run([os.path.join(BUILD, "agx"), "flow", "--dot", "--est", path,
+                               "/dev/stdin"], input=FLOW, text=True, capture_output=True,
+                              check=True)
+        assert "lambda, about 9" in done.stdout, done.stdout
+
+
+def test_what_is_wrong_is_said_before_anything_is_sent():
+    for words, said in ((("--lambda", "x=tr"), "a / in PATH is expected"),
+                        (("--keep",), "--keep needs --program")):
+        code, out, err = run_client(Script(), *words)
+        assert code == 2 and out == "" and said in err, (code, err)
+    code, _, err = run_client(Script(), flow=FLOW.replace("shout", "other"))
+    assert code == 2 and "--lambda other=PATH is missing" in err, err
+    code, _, err = run_client(Script(), flow=FLOW.replace("why", "whence"))
+    assert code == 2 and "rows: line 1: found why, expected the name of an input" in err, err

@@ -440,16 +440,10 @@ enum agx_result agx_flow_answer(struct agx *agx, struct agx_flow_run *run,
     return result == AGX_OK ? ask(agx, agx_session_flow_answer(agx, run, answer)) : result;
 }
 
-enum agx_result agx_flow_close(struct agx *agx, struct agx_flow_run *run)
+enum agx_result agx_flow_end(struct agx *agx, struct agx_flow_run *run, int cancel)
 {
     enum agx_result result = may_ask(agx, run);
-    return result == AGX_OK ? ask(agx, agx_session_flow_end(agx, run, WIRE_FLOW_CLOSE)) : result;
-}
-
-enum agx_result agx_flow_cancel(struct agx *agx, struct agx_flow_run *run)
-{
-    enum agx_result result = may_ask(agx, run);
-    return result == AGX_OK ? ask(agx, agx_session_flow_end(agx, run, WIRE_FLOW_CANCEL)) : result;
+    return result == AGX_OK ? ask(agx, agx_session_flow_end(agx, run, cancel)) : result;
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */

@@ -129,25 +129,23 @@ struct agx_flow_run {           /* zero, but for these; must stay in its place u
     struct agx_flow_run *next;
 };
 
-/* Requests, as those of agx.h; a refusal is an AGX_REFUSED event whose call_id is the flow id, and
- * agx_fault() names the frame. A row that is refused as busy is found in `found`: send it again when
- * another is done. After a break workflows are no longer open here: once agx_resume() has succeeded,
- * open them again, with the same bytes. With `keep` they go on where they were.
+/* Requests, as those of agx.h. A refusal is an AGX_REFUSED event whose call_id is the flow id, and
+ * agx_fault() names the frame. The number of a row that is refused as busy is in `found`: send it
+ * again when another row is done. After a break workflows are no longer open here: when
+ * agx_resume() has succeeded, open them again, with the same bytes; with `keep` they go on.
  *
- * Columns are those of the inputs, in their order. AGX_ERROR_SPACE: as many rows are open as may be,
- * or the frame has no room in the buffer. */
+ * Columns are those of the inputs, in their order. AGX_ERROR_SPACE: as many rows are open as may
+ * be, or the frame has no room in the buffer. */
 enum agx_result agx_flow_open(struct agx *agx, struct agx_flow_run *run);
 enum agx_result agx_flow_row(struct agx *agx, struct agx_flow_run *run, uint32_t row,
                              const struct agx_text *columns, uint32_t count);
 struct agx_flow_answer { uint32_t row, node; struct agx_text text; int failed; };
 enum agx_result agx_flow_answer(struct agx *agx, struct agx_flow_run *run,
                                 const struct agx_flow_answer *answer);
-/* No more rows: AGX_FLOW_DONE follows when all are done. */
-enum agx_result agx_flow_close(struct agx *agx, struct agx_flow_run *run);
-/* Open rows end at once, and AGX_FLOW_DONE follows. */
-enum agx_result agx_flow_cancel(struct agx *agx, struct agx_flow_run *run);
+/* No more rows: AGX_FLOW_DONE follows when all are done; with `cancel` open rows end at once. */
+enum agx_result agx_flow_end(struct agx *agx, struct agx_flow_run *run, int cancel);
 
-/* The frame FLOW_OPEN of a run, header and all. Returns its bytes, or 0: there are more than `max`. */
+/* The frame FLOW_OPEN of a run, header and all. Returns its bytes, or 0: it has more than `max`. */
 size_t agx_flow_write(const struct agx_flow_run *run, uint8_t *frame, size_t max);
 
 #ifdef __cplusplus

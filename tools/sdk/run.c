@@ -178,9 +178,9 @@ enum agx_result agx_session_flow_answer(struct agx *agx, struct agx_flow_run *ru
     return agx_session_queue(agx, wire_flow_answer_encode(&frame, out, room));
 }
 
-enum agx_result agx_session_flow_end(struct agx *agx, struct agx_flow_run *run,
-                                     enum wire_type type)
+enum agx_result agx_session_flow_end(struct agx *agx, struct agx_flow_run *run, int cancel)
 {
+    enum wire_type type = cancel ? WIRE_FLOW_CANCEL : WIRE_FLOW_CLOSE;
     struct wire_flow_end end = {.flow_id = run->flow_id};
     uint32_t room;
     if (!is_known(agx, run)) {
@@ -210,8 +210,8 @@ void agx_session_flow_refused(struct agx *agx, const struct wire_fault *fault)
 }
 
 /* The run that a frame is of, as an event of this kind; NULL: there is none. */
-static struct agx_flow_event *begin(struct agx *agx, uint64_t flow_id, enum agx_flow_event_kind kind,
-                                    struct agx_event *event)
+static struct agx_flow_event *begin(struct agx *agx, uint64_t flow_id,
+                                    enum agx_flow_event_kind kind, struct agx_event *event)
 {
     struct agx_flow_run *run = find_run(agx, flow_id);
     if (run == NULL || (run->state == RUN_OPEN) == (kind == AGX_FLOW_OPENED)) {

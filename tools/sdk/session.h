@@ -59,9 +59,7 @@ enum agx_result agx_session_flow_row(struct agx *agx, struct agx_flow_run *run, 
                                      const struct agx_text *columns, uint32_t count);
 enum agx_result agx_session_flow_answer(struct agx *agx, struct agx_flow_run *run,
                                         const struct agx_flow_answer *answer);
-/* `type` is WIRE_FLOW_CLOSE or WIRE_FLOW_CANCEL. */
-enum agx_result agx_session_flow_end(struct agx *agx, struct agx_flow_run *run,
-                                     enum wire_type type);
+enum agx_result agx_session_flow_end(struct agx *agx, struct agx_flow_run *run, int cancel);
 
 /* private: shared by session.c, request.c, calls.c and run.c */
 struct agx_frame { struct wire_header header; const uint8_t *payload; };

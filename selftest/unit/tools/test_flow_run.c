@@ -128,7 +128,7 @@ static void test_values_come_with_their_row_and_digest(void **state)
     assert_int_equal(AGX_OK, agx_session_next(&agx, &event));
     assert_int_equal(AGX_FLOW_DONE, event.flow->kind);
     assert_null(agx.flows);
-    assert_int_equal(AGX_ERROR_ARGUMENT, agx_session_flow_end(&agx, &run, WIRE_FLOW_CLOSE));
+    assert_int_equal(AGX_ERROR_ARGUMENT, agx_session_flow_end(&agx, &run, 0));
 }
 
 static void test_a_gap_or_a_wrong_digest_ends_the_session(void **state)
