@@ -5,11 +5,13 @@ import asyncio
 import json
 import os
 import random
+import struct
 import sys
 import tempfile
 
 import conversations
 from appliance import HANG_S, NOISE, ROOT, Appliance, TextFile, run
+from protocol import ERROR, LAYOUTS, WELCOME, frame, pack
 from protocol import Client as Reference
 
 sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
@@ -145,6 +147,46 @@ def test_a_program_has_the_name_that_agx_gives_it():
         run("agx", "--to", a.to, "generate", "--prompt", "x", "--max-tokens", "1", "--program",
             "mine")
         assert a.stats()["programs_started"] == 1
+
+
+async def hostile(rng, reader, writer):
+    """Greets, and then says anything: good frames of every type with any payload."""
+    await reader.readexactly(16 + 68)
+    writer.write(frame(WELCOME, pack(WELCOME, version=1, frame_bytes_max=4096,
+                                     context_tokens_max=64, calls_per_connection_max=4)))
+    head = await reader.readexactly(16)
+    asked = await reader.readexactly(int.from_bytes(head[8:12], "little"))
+    for _ in range(rng.randint(1, 4)):
+        kind = rng.choice([*LAYOUTS, 0xff])
+        size = struct.calcsize("<" + "".join(LAYOUTS.get(kind, {}).values()))
+        payload = asked[:8] * rng.randint(0, 1) + rng.randbytes(rng.choice([0, 7, size, size + 9]))
+        if kind == ERROR:               # a pause of a minute would be obeyed
+            payload = payload[:6] + bytes(2) + payload[8:]
+        writer.write(frame(kind, payload[:max(size, len(payload) - 8)]))
+    writer.close()
+
+
+async def ask_hostile(seed):
+    rng = random.Random(seed)
+    server = await asyncio.start_server(lambda *ends: hostile(rng, *ends), "127.0.0.1", 0)
+    to = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    flow = agentix.Flow()
+    flow.output(flow.llm(flow.input("x")))
+    async with await agentix.connect(to, patience_s=0.05) as client:
+        what = client.call("x") if seed % 2 else flow.run(client, ["a"])
+        try:
+            await asyncio.wait_for(what._result() if seed % 2 else what._all(), HANG_S)
+        except agentix.Error:
+            return True
+        finally:
+            server.close()
+    return False
+
+
+def test_an_appliance_that_says_anything_is_refused_and_nothing_hangs():
+    async def all_seeds():
+        return [await ask_hostile(seed) for seed in range(300)]
+    assert all(asyncio.run(all_seeds()))
 
 
 def rendered(name, chats):

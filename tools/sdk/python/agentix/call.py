@@ -70,7 +70,7 @@ class Call:
 
     @property
     def text(self):
-        return self.bytes.decode()
+        return self.bytes.decode(errors="replace")
 
     # ---- for the caller --------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Call:
 
     def _next_piece(self):
         if self.wants_text:
-            piece = self.bytes[self._read_bytes:].decode()
+            piece = self.bytes[self._read_bytes:].decode(errors="replace")
             self._read_bytes = len(self.bytes)
         else:
             piece = self.tokens[self._read:]

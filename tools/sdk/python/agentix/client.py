@@ -16,13 +16,17 @@ from agentix import frames, wire
 from agentix.call import Call
 from agentix.chat import Format, Prompt
 from agentix.connection import Connection, read_key
-from agentix.errors import Error, Lost, Refused
+from agentix.errors import Error, Lost, ProtocolError, Refused
 from agentix.sampling import Sampling
 
 PAUSE_LEAST_S, PAUSE_MOST_S = 0.01, 0.5
-OF_FLOWS = ("FLOW_OK", "VALUE", "ASK", "ROW_DONE", "FLOW_DONE", "FLOW_OPEN", "ROW", "ANSWER",
-            "FLOW_CLOSE", "FLOW_CANCEL")
-FLOW_KINDS = frozenset(getattr(frames, name) for name in OF_FLOWS if hasattr(frames, name))
+OF_FLOWS = {frames.FLOW_OK, frames.VALUE, frames.ASK, frames.ROW_DONE, frames.FLOW_DONE}
+# After the greeting.
+FROM_APPLIANCE = OF_FLOWS | {frames.ACCEPT, frames.TOKENS, frames.DONE, frames.PROGRAM_OK,
+                             frames.PONG, frames.CHAT, frames.ERROR}
+# What an ERROR refuses by the id of a workflow.
+FLOW_REQUESTS = {frames.FLOW_OPEN, frames.ROW, frames.ANSWER, frames.FLOW_CLOSE,
+                 frames.FLOW_CANCEL}
 
 
 async def connect(address="127.0.0.1:7411", *, key=None, key_file=None, patience_s=60.0):
@@ -246,8 +250,8 @@ class Client:
             future.set_result(result)
 
     def _take(self, kind, payload):
-        if kind not in frames.LAYOUTS:
-            raise Error(f"the appliance sent a frame of unknown type {kind:#x}")
+        if kind not in FROM_APPLIANCE:
+            raise ProtocolError(f"a frame of type {kind:#x} where none is due")
         got, rest = wire.unpack(kind, payload)
         if kind == frames.ERROR:
             self._refuse(Refused(got))
@@ -257,10 +261,20 @@ class Client:
             if futures:
                 self._settle(futures.popleft(), got)
         else:
-            is_flow = kind in FLOW_KINDS
+            is_flow = kind in OF_FLOWS
             exchange = self._exchanges.get((is_flow, got["flow_id" if is_flow else "call_id"]))
             if exchange is not None:        # else it was left: its last frames still come
-                exchange.take(kind, got, rest)
+                self._pass_on(exchange, kind, got, rest)
+
+    def _pass_on(self, exchange, kind, got, rest):
+        """A fault of the caller's own function ends its exchange, and no other."""
+        try:
+            exchange.take(kind, got, rest)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            self.end(exchange)
+            exchange.fail(error)
 
     def _refuse(self, error):
         if error.closes:
@@ -268,6 +282,6 @@ class Client:
         if self._waiting[error.frame_type]:
             self._settle(self._waiting[error.frame_type].popleft(), error)
             return
-        exchange = self._exchanges.get((error.frame_type in FLOW_KINDS, error.id))
+        exchange = self._exchanges.get((error.frame_type in FLOW_REQUESTS, error.id))
         if exchange is not None:
             exchange.refuse(error)

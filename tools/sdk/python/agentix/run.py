@@ -238,7 +238,7 @@ class Run:
         value = row.value(got, *wire.tokens_and_text(got, rest))
         if value[2] and self.options.get("on_value"):
             self.options["on_value"](row.number, self.output_names[got["output"]],
-                                     value[1].decode())
+                                     value[1].decode(errors="replace"))
 
     def _finish_row(self, got):
         row = self._open[got["row"]]
@@ -250,7 +250,7 @@ class Run:
         done = Row(row.number, row.inputs)
         for output, value in row.values.items():
             done.tokens[self.output_names[output]] = value[0]
-            done.texts[self.output_names[output]] = value[1].decode()
+            done.texts[self.output_names[output]] = value[1].decode(errors="replace")
         if got["status"] != 0:
             done.error = Failed(f"row {row.number}", got["status"])
             done.error.__cause__ = row.functions_error
@@ -321,7 +321,7 @@ class Run:
             return
         if got["node"] not in row.answers:
             row.answers[got["node"]] = self._start(self._call_function(
-                row, self.flow.nodes[got["node"]], question.decode()))
+                row, self._function_of(got["node"]), question.decode()))
         self._start(self._answer(row, got["node"]))
 
     def _start(self, coroutine):
@@ -330,13 +330,19 @@ class Run:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _function_of(self, index):
+        function = self.flow.nodes[index].function if index < len(self.flow.nodes) else None
+        if function is None:
+            raise ProtocolError("a question that is none of this workflow's")
+        return function
+
     @staticmethod
-    async def _call_function(row, node, question):
+    async def _call_function(row, function, question):
         """Its answer, or None: it has failed."""
         try:
-            if inspect.iscoroutinefunction(node.function):
-                return str(await node.function(question))
-            answer = await asyncio.to_thread(node.function, question)
+            if inspect.iscoroutinefunction(function):
+                return str(await function(question))
+            answer = await asyncio.to_thread(function, question)
             return str(await answer if inspect.isawaitable(answer) else answer)
         except Exception as error:          # of the caller's function: the row fails with it
             row.functions_error = error
@@ -379,8 +385,11 @@ class Run:
         self._report()
 
     def _report(self):
-        if self._progress is not None:
-            self._progress(self)
+        """A function that raises is not called again."""
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            progress(self)
+            self._progress = progress
 
 
 async def _each(rows):
