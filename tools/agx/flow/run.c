@@ -78,7 +78,7 @@ static int add_measured(struct runner *r)
     if (r->settings->profile == NULL) {
         return EXIT_COMPLETE;
     }
-    if (!plan_make(&plan, r->file, &params)) {
+    if (!flow_plan_make(&plan, r->file, &params)) {
         return EXIT_USAGE;
     }
     for (uint32_t i = 0; i < flow->nodes_count; i++) {
