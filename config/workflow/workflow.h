@@ -177,6 +177,7 @@ struct workflow {
     uint32_t program;               /* slot in the process table, while `open_calls` > 0 */
     uint32_t open_calls, asked, rows_open;
     uint32_t rows_begun;            /* of those given; the next one has this arrival */
+    uint64_t turns;                 /* instances that have been ready: their order of arrival */
     uint32_t open_op;               /* of the call that was released last */
     uint64_t asked_since_us;        /* of the oldest question, at most */
     enum status status;             /* with DONE */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/fnv.h"
 #include "sched/workflow/stage.h"
 
 static bool is_over(const struct workflow_instance *instance)
@@ -61,13 +62,27 @@ static void end_row_if_known(struct sched *sched, struct workflow *flow, uint32_
 
 /* ---- an instance is ready -------------------------------------------------------------------- */
 
+/* The paper's Random takes any instance that is ready, whatever its operator and row. */
+static uint64_t drawn_turn(struct sched_instance of)
+{
+    uint32_t index = sched_instance_index(of);
+    return fnv_add(fnv_add(FNV_START, &of.flow->flow_id, sizeof of.flow->flow_id), &index,
+                   sizeof index);
+}
+
 /* The least goes first: by the inner sequence, then by row and place or by place and row. */
-static uint64_t turn_of(struct sched_instance of)
+static uint64_t turn_of(const struct sched *sched, struct sched_instance of)
 {
     const struct workflow_order *order = &of.flow->order;
     const struct workflow_op *op = &order->ops[of.flow->nodes[of.node].op];
     uint64_t arrival = of.flow->rows[of.row].arrival;
     ASSERT(op->node == of.node);
+    if (sched->workflows.settings.order == WORKFLOW_ORDER_RANDOM) {
+        return drawn_turn(of);
+    }
+    if (sched->workflows.settings.order == WORKFLOW_ORDER_ARRIVAL) {
+        return of.flow->turns++;
+    }
     uint64_t inner = order->sequences[op->sequence].by_row ? arrival << 16 | op->place
                                                            : (uint64_t)op->place << 32 | arrival;
     return (uint64_t)op->sequence << 48 | inner;
@@ -78,7 +93,7 @@ void sched_instance_ready(struct sched *sched, struct sched_instance of, uint64_
     struct workflow_instance *instance = sched_instance_at(of);
     if (of.flow->nodes[of.node].kind == WORKFLOW_LLM) {
         instance->state = WORKFLOW_READY;
-        heap_set(&of.flow->ready, sched_instance_index(of), turn_of(of));
+        heap_set(&of.flow->ready, sched_instance_index(of), turn_of(sched, of));
         return;
     }
     instance->state = WORKFLOW_ASKED;
