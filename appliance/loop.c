@@ -126,7 +126,8 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     add_tenants(&loop->sched, settings->keys);
     const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
                                       .calls = &loop->calls, .exchange = &loop->exchange,
-                                      .stats = &loop->stats, .workflows = &loop->workflows};
+                                      .stats = &loop->stats, .workflows = &loop->workflows,
+                                      .encoder = settings->encoder};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
 }

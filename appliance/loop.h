@@ -27,6 +27,7 @@ struct loop_settings {
     struct step step;               /* the record that engine 0 reads: step_at() */
     uint64_t drain_us;
     bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */
+    const struct workflow_encoder *encoder;     /* of struct net_wiring; the lab's */
 };
 
 struct loop {

@@ -125,6 +125,7 @@ void net_init(struct net *net, const struct net_settings *settings,
         .exchange = wiring->exchange,
         .stats = wiring->stats,
         .workflows = wiring->workflows,
+        .encoder = wiring->encoder,
         .due_us = UINT64_MAX,
     };
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {

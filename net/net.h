@@ -69,6 +69,7 @@ struct net_wiring {                  /* what net shares with others; all of it o
     struct exchange *exchange;
     struct stats *stats;
     struct workflow_table *workflows;   /* NULL: none, and FLOW_OPEN is refused */
+    const struct workflow_encoder *encoder;     /* of workflows' texts; NULL: the vocabulary */
 };
 
 enum net_state {
@@ -147,6 +148,7 @@ struct net {
     struct exchange *exchange;
     struct stats *stats;
     struct workflow_table *workflows;
+    const struct workflow_encoder *encoder;
     struct net_connection *connections;     /* [limits.connections] */
     struct net_listener listeners[NET_LISTENERS_MAX];
     bool draining;

@@ -57,6 +57,9 @@ uint32_t net_flow_encode(void *self, const struct workflow_literal *literal, uin
     uint8_t lengths[PARTS_MAX * sizeof(uint32_t)];
     struct bytes list = bytes_writer(lengths, sizeof lengths);
     struct joined joined;
+    if (net->encoder != NULL) {
+        return net->encoder->encode(net->encoder->self, literal, tokens, max);
+    }
     if (!join(&net->flow_intake, literal, &joined)) {
         return UINT32_MAX;
     }

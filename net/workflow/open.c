@@ -88,7 +88,7 @@ static enum status admit_size(struct net_frame *frame, const struct wire_flow_op
 static enum status admit_text(struct net_frame *frame, const struct wire_flow_open *wire)
 {
     const struct gguf_vocab_info *info = &frame->net->vocab->info;
-    if (info->kind == VOCAB_NONE) {
+    if (info->kind == VOCAB_NONE && frame->net->encoder == NULL) {
         return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_TEXTS, wire->texts_count, 0);
     }
     uint32_t allowed = WIRE_FLOW_OPEN_FLAGS_ALL & ~(uint32_t)WIRE_FLOW_OPEN_WANT_TEXT;
