@@ -391,7 +391,8 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
         own->pongs_due--;
         break;
     case AGX_CHAT:
-        SIM_REQUIRE(sim, false, INVARIANT_ANSWER, "a chat format that was not asked for");
+    case AGX_FLOW:
+        SIM_REQUIRE(sim, false, INVARIANT_ANSWER, "an answer to what was not asked");
         break;
     case AGX_PROGRAM:
         SIM_REQUIRE(sim, own->answers_due > 0, INVARIANT_ANSWER, "an answer to no question");
