@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT
+"""Workflows of clients that mean no good: each bad frame costs itself or its connection, its ERROR
+says what was wrong, and another client's workflow goes on as if nothing had happened."""
+import struct
+
+from appliance import EMBEDDED_MODEL, Appliance
+from protocol import (ANSWER, ASK, ERROR, FLOW_CANCEL, FLOW_CLOSE, FLOW_DONE, FLOW_OK, FLOW_OPEN,
+                      PARTS, ROW, ROW_DONE, VALUE, Client, frame, pack, unpack)
+
+INPUT, TEXT, LLM, LAMBDA = range(4)
+IS_TEXT = 1 << 31
+KEEP = 1
+MODEL = "model.path=" + EMBEDDED_MODEL
+BUSY_WORKFLOWS, BUSY_ROWS = 10, 11
+BAD_FRAME_LENGTH, BAD_FIELD, BAD_RESERVED, BAD_TOKEN, BAD_TEXT = 19, 22, 23, 29, 30
+BAD_PROMPT_LENGTH = 28
+BAD_FLOW_OPEN, BAD_FLOW_UNKNOWN, BAD_FLOW_SIZE = 33, 34, 35
+BAD_ROW_REUSED, BAD_NODE_UNKNOWN = 36, 37
+GONE_CANCELLED = 50
+
+
+def node(kind, operands=(), stop_ids=(), stop_texts=(), name=None, **fields):
+    values = {"kind": kind, "operands": len(operands), "stop_ids": len(stop_ids),
+              "stop_texts": len(stop_texts)}
+    if kind == LLM:
+        values |= {"max_tokens": 4, "top_p": 1.0, "repeat_penalty": 1.0}
+    if kind == LAMBDA:
+        values |= {"max_tokens": 8}
+    values |= fields
+    layout = PARTS["flow_node"]
+    data = struct.pack("<" + "".join(layout.values()),
+                       *(values.get(field, b"" if form.endswith("s") else 0)
+                         for field, form in layout.items()))
+    data += struct.pack("<%dI" % len(stop_ids), *stop_ids)
+    for text in stop_texts:
+        data += struct.pack("<H", len(text)) + text
+    if kind == LAMBDA:
+        data += struct.pack("32s", name or b"f")
+    return data + struct.pack("<%dI" % len(operands), *operands)
+
+
+def opening(nodes, outputs, texts=(b"Say: ",), operands=None, flow_id=1, program=b"flow-hostile-001",
+            **fields):
+    counted = sum(struct.unpack_from("<I", n, 4)[0] for n in nodes) if operands is None else operands
+    values = {"flow_id": flow_id, "program_id": program, "nodes": len(nodes), "operands": counted,
+              "outputs": len(outputs), "texts": len(texts), **fields}
+    body = b"".join(nodes) + struct.pack("<%dI" % len(outputs), *outputs)
+    for text in texts:
+        body += struct.pack("<I", len(text)) + text
+    return frame(FLOW_OPEN, pack(FLOW_OPEN, **values) + body)
+
+
+def row(number, *columns, flow_id=1, count=None):
+    body = b"".join(struct.pack("<I", len(column)) + column for column in columns)
+    return frame(ROW, pack(ROW, flow_id=flow_id, row=number,
+                           columns=len(columns) if count is None else count) + body)
+
+
+def answer(number, at, text=b"", flow_id=1, failed=0):
+    return frame(ANSWER, pack(ANSWER, flow_id=flow_id, row=number, node=at, failed=failed) + text)
+
+
+def end(kind, flow_id=1):
+    return frame(kind, pack(kind, flow_id=flow_id))
+
+
+SIMPLE = [node(INPUT), node(LLM, (IS_TEXT, 0))]
+
+
+class Flows(Client):
+    """A client that takes frames of workflows, too."""
+
+    def until(self, *kinds):
+        """The first frame of one of these kinds, unpacked, and what follows its fields."""
+        while True:
+            kind, payload = self.receive()
+            assert kind in (FLOW_OK, VALUE, ASK, ROW_DONE, FLOW_DONE, ERROR), hex(kind)
+            if kind in kinds:
+                return kind, *unpack(kind, payload)
+
+    def refused(self, data, status, field=None):
+        self.send(data)
+        _, got, _ = self.until(ERROR)
+        assert got["status"] == status, (got, status)
+        assert field is None or got["field"] == field, (got, field)
+        return got
+
+    def open(self, *arguments, **fields):
+        self.send(opening(*arguments, **fields))
+        return self.until(FLOW_OK)[1]
+
+
+def served(a):
+    """A workflow of a client that means well; its tokens."""
+    with Flows(a.tcp) as c:
+        c.open(SIMPLE, [1], flow_id=77, program=b"flow-friendly-01")
+        c.send(row(5, b"hello", flow_id=77))
+        tokens = b""
+        while True:
+            kind, got, rest = c.until(VALUE, ROW_DONE)
+            if kind == ROW_DONE:
+                assert got["status"] == 0
+                break
+            tokens += rest
+        c.send(end(FLOW_CLOSE, 77))
+        assert c.until(FLOW_DONE)[1]["rows"] == 1
+        return tokens
+
+
+def test_every_field_out_of_range_is_named_and_costs_its_frame():
+    llm = (IS_TEXT, 0)
+    with Appliance(MODEL) as a, Flows(a.tcp) as c:
+        tokens = served(a)
+        vocab, context = c.welcome["vocab_tokens"], c.welcome["context_tokens_max"]
+        bad = [
+            (opening([node(4)], [0]), BAD_FIELD),
+            (opening([node(INPUT), node(LLM, llm, max_tokens=0)], [1]), BAD_FIELD),
+            (opening([node(INPUT), node(LLM, llm, temperature=-1.0)], [1]), BAD_FIELD),
+            (opening([node(INPUT), node(LLM, llm, top_p=float("nan"))], [1]), BAD_FIELD),
+            (opening([node(INPUT), node(LLM, llm, est=(1 << 20) + 1)], [1]), BAD_FIELD),
+            (opening([node(INPUT), node(LLM, llm, max_tokens=context)], [1]), BAD_PROMPT_LENGTH),
+            (opening([node(INPUT), node(LLM, llm, stop_ids=(vocab,))], [1]), BAD_TOKEN),
+            (opening([node(INPUT), node(LLM, llm, stop_texts=(b"",))], [1]), BAD_FIELD),
+            (opening([node(INPUT), node(LLM, llm, stop_texts=(b"\xff",))], [1]), BAD_TEXT),
+            (opening([node(INPUT), node(LLM, (IS_TEXT, 1))], [1]), BAD_FIELD),     # itself
+            (opening([node(LLM, (1,)), node(LLM, llm)], [1]), BAD_FIELD),          # a later one
+            (opening([node(INPUT), node(LLM, (IS_TEXT | 1, 0))], [1]), BAD_FIELD),
+            (opening(SIMPLE, [2]), BAD_FIELD),
+            (opening(SIMPLE, [1], flags=8), BAD_FIELD),
+            (opening([node(INPUT, max_tokens=1)], [0]), BAD_FIELD),
+            (opening([node(INPUT, (IS_TEXT,))], [0]), BAD_FIELD),
+            (opening(SIMPLE, [1], texts=(b"\xc3(",)), BAD_TEXT),
+            (opening([node(LAMBDA, (IS_TEXT,), max_tokens=1 << 30)], [0]), None),
+            (opening(300 * [node(INPUT)], [0]), BAD_FLOW_SIZE),
+            (opening(65 * [node(INPUT)], [0]), BAD_FLOW_SIZE),
+            (opening([node(TEXT, 100 * (IS_TEXT,))] + [node(TEXT, 100 * (0,)), node(LLM, (1,))],
+                     [2]), BAD_FLOW_SIZE),
+            (row(1, b"x"), BAD_FLOW_UNKNOWN),
+            (answer(1, 0), BAD_FLOW_UNKNOWN),
+            (end(FLOW_CLOSE), BAD_FLOW_UNKNOWN),
+            (end(FLOW_CANCEL), BAD_FLOW_UNKNOWN),
+        ]
+        for data, status in bad:
+            c.send(data)
+            got = c.until(ERROR)[1]
+            assert status in (None, got["status"]), (status, got)
+            assert not got["closes"], got
+        a.wait_stats(workflows_open=0)
+        assert served(a) == tokens
+
+
+def test_texts_within_texts_do_not_explode():
+    doubling = [node(TEXT, (IS_TEXT,))] + [node(TEXT, (i, i)) for i in range(60)]
+    with Appliance(MODEL) as a, Flows(a.tcp) as c:
+        c.refused(opening([*doubling, node(LLM, (60,))], [61]), BAD_FLOW_SIZE)
+        served(a)
+
+
+def test_cut_frames_close_their_connection_alone():
+    whole = opening(SIMPLE, [1])
+    with Appliance(MODEL) as a:
+        for cut in (1, 40, len(whole) - 17):
+            with Flows(a.tcp) as c:
+                got = c.refused(frame(FLOW_OPEN, whole[16:-cut]), BAD_FRAME_LENGTH)
+                assert got["closes"]
+        with Flows(a.tcp) as c:
+            got = c.refused(frame(FLOW_OPEN, whole[16:] + b"x"), BAD_FRAME_LENGTH)
+            assert got["closes"]
+        with Flows(a.tcp) as c:
+            payload = bytearray(opening([node(LAMBDA, (IS_TEXT,), name=b"f\0g")], [0])[16:])
+            assert c.refused(frame(FLOW_OPEN, bytes(payload)), BAD_RESERVED)["closes"]
+        served(a)
+
+
+def test_rows_and_answers_that_do_not_fit():
+    nodes = [node(INPUT), node(LAMBDA, (0,)), node(LLM, (IS_TEXT, 1))]
+    with Appliance(MODEL) as a, Flows(a.tcp) as c, Flows(a.tcp) as other:
+        c.open(nodes, [2])
+        c.refused(opening(nodes, [2]), BAD_FLOW_OPEN)
+        c.refused(row(1), BAD_FIELD)
+        c.refused(row(1, b"a", b"b"), BAD_FIELD)
+        c.refused(row(1, b"\xff"), BAD_TEXT)
+        other.refused(row(1, b"a"), BAD_FLOW_UNKNOWN)
+        other.refused(end(FLOW_CANCEL), BAD_FLOW_UNKNOWN)
+        c.send(row(1, b"a"))
+        assert c.until(ASK)[1]["node"] == 1
+        c.refused(row(1, b"a"), BAD_ROW_REUSED)
+        c.refused(row(1, b"b"), BAD_ROW_REUSED)
+        c.refused(answer(2, 1), BAD_NODE_UNKNOWN)
+        c.refused(answer(1, 2), BAD_NODE_UNKNOWN)
+        c.refused(answer(1, 99), BAD_NODE_UNKNOWN)
+        c.refused(answer(1, 1, b"far too long for eight tokens: " * 9), BAD_FIELD)
+        c.refused(answer(1, 1, b"\xff"), BAD_TEXT)
+        c.refused(answer(1, 1, b"yes") + answer(1, 1, b"no"), BAD_NODE_UNKNOWN)
+        assert c.until(ROW_DONE)[1]["status"] == 0
+        c.send(row(2, b"a2"))
+        c.until(ASK)
+        c.send(answer(2, 1, failed=1) + end(FLOW_CLOSE))
+        assert c.until(ROW_DONE)[1]["status"] == GONE_CANCELLED
+        assert c.until(FLOW_DONE)[1]["rows"] == 2
+        c.refused(row(3, b"a"), BAD_FLOW_UNKNOWN)
+
+
+def test_a_flood_of_rows_is_refused_row_by_row_and_each_other_one_is_done():
+    count = 300
+    with Appliance(MODEL) as a, Flows(a.tcp) as c:
+        c.open(SIMPLE, [1])
+        c.send(b"".join(row(i, b"%d" % (i % 7)) for i in range(count)) + end(FLOW_CLOSE))
+        done, refused = [], []
+        while True:
+            kind, got, _ = c.until(ROW_DONE, ERROR, FLOW_DONE)
+            if kind == FLOW_DONE:
+                break
+            if kind == ERROR:
+                assert got["status"] == BUSY_ROWS, got
+            (done if kind == ROW_DONE else refused).append(
+                got["row"] if kind == ROW_DONE else got["found"])
+        assert sorted(done + refused) == list(range(count)) and got["rows"] == len(done)
+        served(a)
+
+
+def test_a_column_that_can_never_fit_says_so():
+    with Appliance(MODEL, "workflow.values=64") as a, Flows(a.tcp) as c:
+        c.open(SIMPLE, [1])
+        c.refused(row(1, b"word " * 200), BAD_FLOW_SIZE)
+        c.send(row(1, b"word"))
+        assert c.until(ROW_DONE)[1]["status"] == 0
+
+
+def test_workflows_end_with_their_connections_and_their_slots_come_back():
+    with Appliance(MODEL, "workflow.workflows=2", "workflow.linger=10min") as a:
+        for _ in range(3):
+            with Flows(a.tcp) as c, Flows(a.tcp) as other:
+                c.open(SIMPLE, [1], flow_id=1)
+                c.open(SIMPLE, [1], flow_id=2)
+                other.refused(opening(SIMPLE, [1], flow_id=3), BUSY_WORKFLOWS)
+                c.send(b"".join(row(i, b"%d" % i) for i in range(20)))
+            a.wait_stats(workflows_open=0)
+        a.wait_back()
+
+
+def test_kept_workflows_that_are_done_yield_to_new_ones():
+    with Appliance(MODEL, "workflow.workflows=2", "workflow.linger=10min") as a:
+        for i in range(6):
+            with Flows(a.tcp) as c:
+                c.open(SIMPLE, [1], flow_id=i, flags=KEEP)
+                c.send(row(0, b"x", flow_id=i) + end(FLOW_CLOSE, i))
+                c.until(FLOW_DONE)
+        served(a)
+
+
+def test_a_workflow_of_another_program_is_cancelled_by_its_own_client_only():
+    with Appliance(MODEL) as a, Flows(a.tcp) as c:
+        c.open(SIMPLE, [1])
+        with Flows(a.tcp) as other:
+            other.refused(end(FLOW_CANCEL), BAD_FLOW_UNKNOWN)
+        c.send(row(0, b"x") + end(FLOW_CANCEL))
+        assert c.until(ROW_DONE)[1]["status"] in (0, GONE_CANCELLED)
+        assert c.until(FLOW_DONE)[1]["status"] == GONE_CANCELLED
