@@ -8,10 +8,10 @@
 #include "sched/workflow/schedule.h"
 
 enum greedy_kind {
-    GREEDY_WEIGHED,                 /* the least weighed sum of idle time, lost sharing and urgency */
+    GREEDY_WEIGHED,                 /* the least sum of idle time, lost sharing, urgency */
     GREEDY_NODES,                   /* in the order of nodes */
     GREEDY_ARRIVAL,                 /* what is ready first, then in the order of nodes */
-    GREEDY_SHARED,                  /* LSPF: what shares most with the last, of what may start now */
+    GREEDY_SHARED,                  /* LSPF: the most shared with the last, of what may start */
     GREEDY_RANDOM,
 };
 struct greedy_rule {
@@ -22,7 +22,7 @@ struct greedy {
     struct op_schedule *schedule;
     struct greedy_rule rule;
     uint64_t random;                /* state */
-    uint64_t tail[WORKFLOW_LLMS_MAX];           /* of the longest chain from an operator to the end */
+    uint64_t tail[WORKFLOW_LLMS_MAX];           /* of the longest chain from an op to the end */
     uint32_t best_shared[WORKFLOW_LLMS_MAX];    /* the most that it can share with another one */
 };
 

@@ -2,8 +2,8 @@
 /*
  * What: the steps of the optimiser, one after the other, a bounded part of them in each call.
  *
- * `auto` takes Algorithm 1's order or that of a greedy rule, whichever costs least by the model, and
- * the first of equal ones.
+ * `auto` takes Algorithm 1's order or that of a greedy rule, whichever costs least by the model,
+ * and the first of equal ones.
  */
 #include "sched/workflow/optimise.h"
 

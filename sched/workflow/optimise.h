@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the optimiser of workflows (paper 002): prunes, merges, and orders what is left. It reads a
- * record that workflow_compose() has filled, and fills what the record says is sched's: `order`, and
- * of each node what lies below its banner. Integers only: the same plan on every machine.
+ * record that workflow_compose() has filled, and fills what the record says is sched's: `order`,
+ * and of each node what lies below its banner. Integers only: the same plan on every machine.
  *
  *   op_graph       pruned and merged operators, who depends on whom
  *   template_tree  what their prompts share

@@ -2,7 +2,8 @@
 /*
  * What: appending to a schedule, and its clock.
  *
- * Bounds: 128 ops of at most 2^24 tokens, prompts and M of at most 2^31: the clock stays below 2^64.
+ * Bounds: 128 ops of at most 2^24 tokens, prompts and M of at most 2^31: the clock stays below
+ * 2^64.
  */
 #include "sched/workflow/schedule.h"
 

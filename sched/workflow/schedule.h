@@ -20,7 +20,7 @@ struct op_schedule {
     uint32_t count;
     struct op_set left, ready;      /* not scheduled; those of them that depend on none of `left` */
     uint64_t earliest[WORKFLOW_LLMS_MAX];       /* e, of what is ready */
-    uint32_t shared[WORKFLOW_LLMS_MAX];         /* tokens shared with the last one, of what is left */
+    uint32_t shared[WORKFLOW_LLMS_MAX];         /* of what is left: tokens, with the last one */
     uint8_t order[WORKFLOW_LLMS_MAX];           /* [count] */
     uint32_t new_tokens[WORKFLOW_LLMS_MAX];     /* [count] */
 };

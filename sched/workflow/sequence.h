@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the inner sequences of an order (paper 002, section 5): operators that share a static prefix
- * run together, row by row where they share a value, too. Private to sched/workflow/. */
+/* What: the inner sequences of an order (paper 002, section 5): operators that share a static
+ * prefix run together, row by row where they share a value, too. Private to sched/workflow/. */
 #include "sched/workflow/schedule.h"
 
 enum sequence_kind {
@@ -11,7 +11,7 @@ enum sequence_kind {
 };
 /* What sequences are made of; the caller's scratch. */
 struct sequence_groups {
-    uint16_t group[TEMPLATE_TREE_NODES_MAX];    /* a node: the deepest that may be one, from it up */
+    uint16_t group[TEMPLATE_TREE_NODES_MAX];    /* of a node: the deepest, from it up */
     uint32_t static_above[TEMPLATE_TREE_NODES_MAX];     /* UINT32_MAX: a value is above it */
     bool by_row[TEMPLATE_TREE_NODES_MAX];
     uint32_t members[TEMPLATE_TREE_NODES_MAX], seen[TEMPLATE_TREE_NODES_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the templated radix tree (paper 002, section 5 and appendix A): the prompts of all operators
- * by what they begin with, over symbols. A symbol is a token, or the place of a value: that of the
+ * What: the templated radix tree (paper 002, section 5 and appendix A): the prompts of all
+ * operators by what they begin with, over symbols. A symbol is a token, or the place of a value: that of the
  * node whose value it is. A label is a part of one operator's prompt and is not copied.
  *
  * A leaf is an operator; its label is the rest of its prompt, which may be empty. Children have
@@ -41,8 +41,8 @@ struct template_tree {
 
 void template_tree_init(struct template_tree *tree, const struct op_graph *graph,
                         uint32_t input_tokens);
-/* Adds the prompt of the next operator. Cost: the pieces of its prompt, the tokens of a literal that
- * differs from another one, and the children on its path. */
+/* Adds the prompt of the next operator. Cost: the pieces of its prompt, the tokens of a literal
+ * that differs from another one, and the children on its path. */
 void template_tree_add(struct template_tree *tree, uint32_t op);
 /* Static symbols with which the label begins; *is_static: it has no other ones. */
 uint32_t template_tree_static(const struct template_tree *tree, uint32_t node, bool *is_static);
