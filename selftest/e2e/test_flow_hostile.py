@@ -39,10 +39,9 @@ def node(kind, operands=(), stop_ids=(), stop_texts=(), name=None, **fields):
     return data + struct.pack("<%dI" % len(operands), *operands)
 
 
-def opening(nodes, outputs, texts=(b"Say: ",), operands=None, flow_id=1, program=b"flow-hostile-001",
-            **fields):
-    counted = sum(struct.unpack_from("<I", n, 4)[0] for n in nodes) if operands is None else operands
-    values = {"flow_id": flow_id, "program_id": program, "nodes": len(nodes), "operands": counted,
+def opening(nodes, outputs, texts=(b"Say: ",), flow_id=1, program=b"flow-hostile-001", **fields):
+    operands = sum(struct.unpack_from("<I", data, 4)[0] for data in nodes)
+    values = {"flow_id": flow_id, "program_id": program, "nodes": len(nodes), "operands": operands,
               "outputs": len(outputs), "texts": len(texts), **fields}
     body = b"".join(nodes) + struct.pack("<%dI" % len(outputs), *outputs)
     for text in texts:

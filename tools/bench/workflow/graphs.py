@@ -107,7 +107,8 @@ class Tokens:
         with tempfile.NamedTemporaryFile() as file:
             file.write(text.encode())
             file.flush()
-            command = [ROOT / "build" / "agx", "tokenize", "--vocab", self.model, "--file", file.name]
+            command = [ROOT / "build" / "agx", "tokenize", "--vocab", self.model, "--file",
+                       file.name]
             said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return [int(word) for word in said.split()]
 
