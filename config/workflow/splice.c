@@ -45,16 +45,3 @@ uint32_t workflow_splice(const struct workflow *flow, uint32_t row, uint32_t nod
     }
     return count;
 }
-
-bool workflow_lacks(const struct workflow *flow, uint32_t row, uint32_t node)
-{
-    const struct workflow_node *of = &flow->nodes[node];
-    for (uint32_t i = 0; i < of->pieces_count; i++) {
-        uint32_t operand = flow->pieces[of->pieces_first + i].node;
-        if (operand != WORKFLOW_NONE && flow->nodes[operand].kind != WORKFLOW_INPUT &&
-            workflow_instance(flow, row, flow->nodes[operand].same_as)->state == WORKFLOW_FAILED) {
-            return true;
-        }
-    }
-    return false;
-}

@@ -237,8 +237,6 @@ static inline uint32_t workflow_column(const struct workflow *flow, uint32_t nod
  * (splice.c). The number of tokens, or UINT32_MAX: more than `max`. Without BOS. */
 uint32_t workflow_splice(const struct workflow *flow, uint32_t row, uint32_t node,
                          uint32_t *tokens, uint32_t max);
-/* True when an operand has failed for this row. */
-bool workflow_lacks(const struct workflow *flow, uint32_t row, uint32_t node);
 
 static inline bool workflow_is_op(const struct workflow *flow, uint32_t node)
 {

@@ -5,7 +5,8 @@
  * one is cancelled, as calls are.
  *
  * A workflow that is DONE and has told its client so stays while it is kept, for a client that has
- * not got the last frames. It yields to a new one when no slot is free.
+ * not got the last frames. It is OPEN again when that comes back, since rows that are not on record
+ * any more are executed again. It yields to a new workflow when no slot is free.
  *
  * Invariants: the workflows of a connection are a circular list. net asks sched at most once to
  * cancel a workflow; the inbox keeps room for that.
@@ -92,6 +93,9 @@ void net_flow_resume(struct net *net, uint32_t index, uint32_t connection)
     ASSERT(flow->connection == CALL_NONE && net_flow_is_kept(net, flow));
     flow->emit = (struct workflow_emit){.is_resumed = true};
     flow->is_closed = false;
+    if (flow->state == WORKFLOW_DONE && !net->draining) {
+        flow->state = WORKFLOW_OPEN;
+    }
     net_flow_attach(net, index, connection);
     for (uint32_t row = 0; row < flow->rows_max; row++) {
         flow->rows[row].is_awaited = false;     /* until the client sends it again */

@@ -28,20 +28,37 @@ static bool is_over(const struct workflow_instance *instance)
 
 /* ---- ends of rows ---------------------------------------------------------------------------- */
 
+static enum status status_of_op(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    const struct workflow_instance *instance =
+        workflow_instance(flow, row, flow->nodes[node].same_as);
+    return instance->state == WORKFLOW_FAILED ? (enum status)instance->status : STATUS_OK;
+}
+
+/* Why the node has no value: its own reason, or that of the first that a text is composed of. */
+static enum status status_of(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    const struct workflow_node *of = &flow->nodes[node];
+    enum status status = STATUS_OK;
+    if (of->kind == WORKFLOW_LLM || of->kind == WORKFLOW_LAMBDA) {
+        return status_of_op(flow, row, node);
+    }
+    for (uint32_t i = 0; i < of->pieces_count && status == STATUS_OK; i++) {
+        uint32_t operand = flow->pieces[of->pieces_first + i].node;
+        bool is_op = operand != WORKFLOW_NONE && flow->nodes[operand].kind != WORKFLOW_INPUT;
+        status = is_op ? status_of_op(flow, row, operand) : STATUS_OK;
+    }
+    return status;
+}
+
 /* Why the first output without a value has none. */
 static enum status status_of_row(const struct workflow *flow, uint32_t row)
 {
-    for (uint32_t i = 0; i < flow->outputs_count; i++) {
-        uint32_t node = flow->nodes[flow->outputs[i]].same_as;
-        for (uint32_t n = 0; n <= node; n++) {
-            const struct workflow_instance *instance = workflow_instance(flow, row, n);
-            if (workflow_is_op(flow, n) && instance->state == WORKFLOW_FAILED &&
-                (n == node || workflow_lacks(flow, row, node))) {
-                return (enum status)instance->status;
-            }
-        }
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < flow->outputs_count && status == STATUS_OK; i++) {
+        status = status_of(flow, row, flow->outputs[i]);
     }
-    return STATUS_OK;
+    return status;
 }
 
 static void end_row_if_known(struct sched *sched, struct workflow *flow, uint32_t index)
@@ -236,6 +253,19 @@ void sched_instance_fail_row(struct sched *sched, struct workflow *flow, uint32_
         }
     }
     end_row_if_known(sched, flow, row);
+}
+
+void sched_instance_end_given(struct sched *sched, struct workflow *flow, uint32_t row,
+                              enum status status)
+{
+    for (uint32_t n = 0; n < flow->nodes_count; n++) {
+        *workflow_instance(flow, row, n) = (struct workflow_instance){
+            .state = WORKFLOW_FAILED, .status = (uint16_t)status, .call = CALL_NONE,
+            .owner = WORKFLOW_NONE, .cache_entry = PROMPT_CACHE_NONE, .wait_next = WORKFLOW_NONE};
+    }
+    flow->rows[row].state = WORKFLOW_ROW_DONE;
+    flow->rows[row].status = status;
+    sched->stats->rows_done++;
 }
 
 /* ---- a row begins ---------------------------------------------------------------------------- */

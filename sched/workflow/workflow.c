@@ -118,8 +118,7 @@ void sched_workflow_command(struct sched *sched, const struct command *command, 
     }
     switch (command->kind) {
     case COMMAND_WORKFLOW_OPEN:
-        ASSERT(flow->state == WORKFLOW_ORDERING);
-        sched->stats->workflows_opened++;
+        sched->stats->workflows_opened++;       /* and over, perhaps: with the engine */
         break;
     case COMMAND_WORKFLOW_ROW:
         break;                      /* it begins in its turn */
@@ -281,12 +280,11 @@ static void expire_questions(struct sched *sched, struct workflow *flow, uint64_
 static void end_rows(struct sched *sched, struct workflow *flow)
 {
     for (uint32_t i = 0; i < flow->rows_max; i++) {
-        struct workflow_row *row = &flow->rows[i];
+        const struct workflow_row *row = &flow->rows[i];
         if (row->state == WORKFLOW_ROW_OPEN) {
             sched_instance_fail_row(sched, flow, i, flow->status);
         } else if (row->state == WORKFLOW_ROW_GIVEN) {
-            row->state = WORKFLOW_ROW_DONE;
-            row->status = flow->status;
+            sched_instance_end_given(sched, flow, i, flow->status);
         }
     }
 }

@@ -244,6 +244,74 @@ static void test_shutdown_ends_all_rows(void **state)
     assert_int_equal(flow->state, WORKFLOW_DONE);
 }
 
+/* As net gives it; sched has not looked at it yet. */
+static void give_row(uint32_t at, uint32_t number)
+{
+    flow->rows[at] = (struct workflow_row){.state = WORKFLOW_ROW_GIVEN, .number = number,
+                                           .arrival = flow->rows_given++, .values = {0, 64}};
+}
+
+/* Its instances are those of the row that had its place before: perhaps another client's. */
+static void test_a_row_that_never_began_has_no_value(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    uint32_t only = add(WORKFLOW_LLM);
+    say(3, 1);
+    output(only);
+    begin();
+    uint32_t at = row(0, NULL);
+    run();
+    assert_int_equal(workflow_instance(flow, at, only)->state, WORKFLOW_KNOWN);
+    give_row(at, 1);
+    send((struct command){.kind = COMMAND_WORKFLOW_CANCEL});
+    assert_int_equal(flow->state, WORKFLOW_DONE);
+    assert_int_equal(flow->rows[at].state, WORKFLOW_ROW_DONE);
+    assert_status(STATUS_GONE_CANCELLED, flow->rows[at].status);
+    assert_int_equal(workflow_instance(flow, at, only)->state, WORKFLOW_FAILED);
+    assert_int_equal(bench->stats.rows_done, 2);
+}
+
+/* All ends with the engine; then the command comes that the client sent before. */
+static void test_a_workflow_may_be_over_before_it_is_opened(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    uint32_t only = add(WORKFLOW_LLM);
+    say(3, 1);
+    output(only);
+    flow->state = WORKFLOW_ORDERING;
+    sched_fail_all(&bench->sched, STATUS_DEVICE_FAILED, bench->now_us);
+    send((struct command){.kind = COMMAND_WORKFLOW_OPEN});
+    assert_int_equal(flow->state, WORKFLOW_DONE);
+    assert_status(STATUS_DEVICE_FAILED, flow->status);
+}
+
+/* And not that of another operator, which has failed for another reason. */
+static void test_a_row_has_the_status_of_its_first_output(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    uint32_t column = add(WORKFLOW_INPUT), long_one = add(WORKFLOW_LLM);
+    say(BENCH_CONTEXT, 1);
+    uint32_t lambda = add(WORKFLOW_LAMBDA);
+    read_value(column);
+    uint32_t last = add(WORKFLOW_LLM);
+    read_value(lambda);
+    output(last);
+    output(long_one);
+    begin();
+    uint32_t at = row(0, (uint32_t[]){5});
+    assert_int_equal(workflow_instance(flow, at, long_one)->state, WORKFLOW_FAILED);
+    send((struct command){.kind = COMMAND_WORKFLOW_ANSWER, .row = at, .node = lambda,
+                          .failed = true});
+    assert_int_equal(flow->rows[at].state, WORKFLOW_ROW_DONE);
+    assert_status(STATUS_GONE_CANCELLED, flow->rows[at].status);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +326,9 @@ int main(void)
         cmocka_unit_test(test_cancel_ends_every_row_once),
         cmocka_unit_test(test_who_waits_for_a_cancelled_call_calls_itself),
         cmocka_unit_test(test_shutdown_ends_all_rows),
+        cmocka_unit_test(test_a_row_that_never_began_has_no_value),
+        cmocka_unit_test(test_a_workflow_may_be_over_before_it_is_opened),
+        cmocka_unit_test(test_a_row_has_the_status_of_its_first_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
