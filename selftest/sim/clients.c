@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the clients, each at its own pace. All but hostile ones and operators (raw_clients.c) speak
- * through the session of the SDK (session.c), which is thereby under simulation too. The oracle
- * (oracle.c) knows what each must receive.
+ * What: the clients, each at its own pace. All but hostile ones and operators (raw_clients.c) and
+ * those with workflows (flow_clients.c) speak through the session of the SDK (session.c), which is
+ * thereby under simulation too. The oracle (oracle.c) knows what each must receive.
  *
  * A turn of a client: send what is unsent, read what is there, act, think. In the calm phase the
  * clients begin nothing, and read until nothing is owed to them.
@@ -40,8 +40,14 @@ void sim_clients_init(struct sim *sim)
         client->listener = i % 3 == 0 ? SIM_LISTENER_TCP : SIM_LISTENER_UNIX;
         client->uid = i % 3 == 1 ? USER : 0;
         client->is_hostile = i < sim->swarm.hostiles;
-        client->is_operator = !client->is_hostile && i < sim->swarm.hostiles + sim->swarm.operators;
+        uint32_t others = sim->swarm.hostiles + sim->swarm.operators;
+        client->is_operator = !client->is_hostile && i < others;
+        client->has_flows = i >= others && i < others + sim->swarm.flow_clients;
         client->listener = client->is_operator ? SIM_LISTENER_TEXT : client->listener;
+        if (client->has_flows && sim->swarm.flows_apart) {
+            client->listener = SIM_LISTENER_UNIX;
+            client->uid = FLOW_USER + i % 2;
+        }
         if (i < sim->swarm.clients) {
             client->next_us = sim->now_us + sim_time(sim, sim->swarm.think_us_max);
         }
@@ -267,6 +273,20 @@ static void take_own_turn(struct sim *sim, uint32_t index)
     }
 }
 
+static void take_flow_turn(struct sim *sim, uint32_t index)
+{
+    if (!sim_flow_exchange(sim, index)) {
+        return;
+    }
+    if (sim->calm) {
+        sim_flow_finish(sim, index);
+    } else if (misbehave(sim, index) && may_act(sim, client_at(sim, index))) {
+        for (uint32_t i = sim_choose(sim, ACTIONS_MAX + 1); i > 0; i--) {
+            sim_flow_act(sim, index);
+        }
+    }
+}
+
 static void take_turn(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
@@ -279,6 +299,10 @@ static void take_turn(struct sim *sim, uint32_t index)
     }
     if (is_without_sdk(client)) {
         take_own_turn(sim, index);
+        return;
+    }
+    if (client->has_flows) {
+        take_flow_turn(sim, index);
         return;
     }
     if (!sim_client_exchange(sim, index)) {
@@ -336,9 +360,10 @@ bool sim_clients_are_done(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->swarm.clients; i++) {
         const struct sim_client *client = &sim->clients[i];
+        bool has_session = !is_without_sdk(client) && !client->has_flows;
         if (client->calls_open > 0 || client->answers_due > 0 || client->pongs_due > 0 ||
-            (client->state != SIM_AWAY &&
-             (is_without_sdk(client) || client->agx.out_bytes > 0))) {
+            sim_flows_open(sim, i) > 0 ||
+            (client->state != SIM_AWAY && (!has_session || client->agx.out_bytes > 0))) {
             return false;
         }
     }

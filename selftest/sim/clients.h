@@ -4,6 +4,7 @@
 #include "config/base/call.h"
 #include "config/base/status.h"
 #include "config/vocab/vocab.h"
+#include "selftest/sim/flows.h"
 #include "selftest/sim/world.h"
 #include "tools/sdk/session.h"
 
@@ -18,6 +19,7 @@ enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
 
 struct sim_client {
     bool is_hostile, is_operator;   /* raw_clients.c */
+    bool has_flows;                 /* flow_clients.c */
     enum sim_client_state state;
     uint32_t listener, uid;         /* of every connection: they give its trust domain */
     uint32_t peer;
@@ -34,6 +36,7 @@ struct sim_client {
     uint64_t calls_number;
     uint32_t calls_open, answers_due, pongs_due, cancels_sent;
     uint64_t ping_next, pong_next;
+    uint32_t strays;                /* frames of its workflows that may come too late */
 };
 
 /* A call as its client knows it. */
@@ -83,14 +86,25 @@ uint64_t sim_client_domain(const struct sim *sim, uint32_t client);
 
 void sim_client_connect(struct sim *sim, uint32_t client);
 void sim_client_part(struct sim *sim, uint32_t client);
+/* The server has closed the connection, which must have a reason. */
+void sim_client_gone(struct sim *sim, uint32_t client);
 /* Sends and reads. False when the connection has ended. */
 bool sim_client_exchange(struct sim *sim, uint32_t client);
 uint8_t *sim_session_buffer(uint32_t client);   /* [AGX_BUFFER_BYTES_MIN] */
 
 /* ---- raw_clients.c --------------------------------------------------------------------------- */
 
-void sim_hostile_begin(uint32_t client);
-void sim_hostile_greet(uint32_t client);
+/* The bytes of a client without a session of the SDK, in both directions. */
+void sim_raw_begin(uint32_t client);
+void sim_raw_greet(uint32_t client);                /* HELLO */
+uint8_t *sim_raw_room(uint32_t client);             /* for a frame; NULL: there is none */
+void sim_raw_made(uint32_t client, uint32_t bytes); /* in that room */
+uint32_t sim_raw_unsent(uint32_t client);
+void sim_raw_send(struct sim *sim, uint32_t client, uint32_t max);
+uint32_t sim_raw_receive(struct sim *sim, uint32_t client);
+/* The payload of the first frame; NULL: it is not whole yet. */
+const uint8_t *sim_raw_frame(struct sim *sim, uint32_t client, struct wire_header *header);
+void sim_raw_drop(uint32_t client, const struct wire_header *header);
 void sim_hostile_act(struct sim *sim, uint32_t client);
 void sim_hostile_read(struct sim *sim, uint32_t client);
 void sim_operator_act(struct sim *sim, uint32_t client);
@@ -127,3 +141,12 @@ void sim_words_stops(struct sim *sim, struct sim_call *call);
 uint32_t sim_words_stop_tokens(const struct sim_call *call);
 /* Writes the text of the first `tokens`; returns its bytes. Not is_whole: what waits is cut off. */
 uint32_t sim_words_text(const struct sim_call *call, uint32_t tokens, bool is_whole, char *text);
+/* Of a text; `begins`: it begins a prompt. Returns the number of tokens. */
+uint32_t sim_words_encode(const char *text, uint32_t bytes, bool begins, uint32_t *tokens,
+                          uint32_t max);
+/* Number of tokens without those that hold part of the first `stop`; UINT32_MAX: there is none. */
+uint32_t sim_words_before_stop(const uint32_t *tokens, uint32_t count, bool drops_blank,
+                               const char *stop);
+/* Writes the text of the tokens [SIM_VALUE_TEXT_BYTES]; returns its bytes. */
+uint32_t sim_words_spell(const uint32_t *tokens, uint32_t count, char *text);
+const char *sim_words_stop(uint32_t index);

@@ -38,6 +38,12 @@ uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program
                ? salt : fnv_add(salt, program_id, CALL_PROGRAM_ID_BYTES);
 }
 
+uint64_t sim_call_domain(const struct sim *sim, uint32_t slot)
+{
+    uint32_t workflow = sim->loop.calls.calls[slot].workflow;
+    return workflow != CALL_NONE ? sim->flow_domains[workflow] : sim->slot_domains[slot];
+}
+
 /* The blocks of the device, then those of the canary, then the host's. */
 static uint32_t device_blocks_of(const struct sim *sim)
 {
@@ -131,8 +137,8 @@ static void check_rows(struct sim *sim)
         const struct call *call = &sim->loop.calls.calls[row->call];
         sim_mix(sim, (uint64_t)row->call << 32 | row->first_position);
         sim_mix(sim, (uint64_t)row->tokens_count << 32 | row->decode_steps);
-        sim->engine.fake.salts[i] = sim_salt(sim, sim->slot_domains[row->call],
-                                                 call->program_id);
+        sim->engine.fake.salts[i] = sim_salt(sim, sim_call_domain(sim, row->call),
+                                             call->program_id);
         check_penalty(sim, row, call);
     }
 }
@@ -262,7 +268,12 @@ static void spoil_row(struct sim *sim, uint32_t index)
         return;
     }
     sim_say(sim, "row %u is spoilt: %s", index, is_nan ? "not finite" : "nonsense");
-    sim_oracle_excuse(sim, row->sampling.seed, status);
+    const struct call *call = &sim->loop.calls.calls[row->call];
+    if (call->workflow != CALL_NONE) {
+        sim_flow_excuse(sim, sim->loop.workflows.workflows[call->workflow].flow_id, status);
+    } else {
+        sim_oracle_excuse(sim, row->sampling.seed, status);
+    }
 }
 
 /* The fault that the core must find in the row's outputs. */

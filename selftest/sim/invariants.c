@@ -87,6 +87,9 @@ static const struct invariant_row {
     [INVARIANT_NEWS] = {"a pass tells everything that there is room for", EACH_PASS, check_news},
     [INVARIANT_STREAM] = {"the tokens of a round are published while its step goes on", EACH_PASS,
                           sim_oracle_check_stream},
+    [INVARIANT_WORKFLOW] = {"a workflow gives what its client would get who makes every call "
+                            "himself, and one answer for each row (flow_oracle.c)",
+                            WHEN_IT_HAPPENS, NULL},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -161,7 +164,7 @@ static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
     bool is_wrong = sim->engine.worker == SIM_WORKER_CONDEMNED ||
                     sim->engine.worker == SIM_WORKER_DIED;
     bool has_fault = calls[a].faults + calls[b].faults > 0 && !is_wrong;
-    if (has_fault || sim->slot_domains[a] != sim->slot_domains[b]) {
+    if (has_fault || sim_call_domain(sim, a) != sim_call_domain(sim, b)) {
         return false;
     }
     switch (sim->loop.sched.settings.sharing) {
@@ -274,6 +277,17 @@ static bool can_run(const struct call *call)
     return call->state == CALL_QUEUED && !call->paused && !call->cancel;
 }
 
+/* It is made for an instance that waits for it, and ends before the workflow does. */
+static void check_call_of_workflow(struct sim *sim, const struct call *call)
+{
+    const struct workflow *flow = &sim->loop.workflows.workflows[call->workflow];
+    bool is_open = flow->state == WORKFLOW_OPEN || flow->state == WORKFLOW_CANCELLING;
+    SIM_REQUIRE(sim, call->state == CALL_FINISHED ||
+                         (is_open && flow->instances[call->instance].call == call->slot),
+                INVARIANT_ORPHANS, "call %u of workflow %u, instance %u, has no owner", call->slot,
+                call->workflow, call->instance);
+}
+
 /* A call without a client is in the step in flight, or has ended. It may also have lost its client
  * when this pass sent to it; then the next pass comes at once. */
 static void check_orphans(struct sim *sim)
@@ -287,6 +301,10 @@ static void check_orphans(struct sim *sim)
     for (uint32_t i = 0; i < loop->calls.count; i++) {
         const struct call *call = &loop->calls.calls[i];
         bool is_running = call->state == CALL_RUNNING && call->cancel;
+        if (call->state != CALL_FREE && call->workflow != CALL_NONE) {
+            check_call_of_workflow(sim, call);
+            continue;
+        }
         SIM_REQUIRE(sim, call->state == CALL_FREE || call->connection != CALL_NONE || is_running,
                     INVARIANT_ORPHANS, "call %u has no client, and is in state %d", i, call->state);
     }
@@ -446,55 +464,4 @@ static void check_statistics(struct sim *sim)
     require_count(sim, "steps", stats->steps, seen->steps);
     require_count(sim, "steps_lost", stats->steps_lost, seen->steps_lost);
     require_count(sim, "engine_restarts", stats->engine_restarts, seen->losses);
-}
-
-/* ---- the end --------------------------------------------------------------------------------- */
-
-static void require_pool(struct sim *sim, const char *name, uint64_t now, uint64_t at_boot)
-{
-    SIM_REQUIRE(sim, now == at_boot, INVARIANT_QUIESCENCE, "%s: %llu, at boot %llu", name,
-                (unsigned long long)now, (unsigned long long)at_boot);
-}
-
-/* Device blocks that declared prefixes own, whether they are computed yet or not. */
-static uint32_t blocks_of_prefixes(const struct kvmem *kv)
-{
-    static bool is_owned[SIM_BLOCKS_MAX];
-    uint32_t count = 0;
-    memset(is_owned, false, sizeof is_owned);
-    for (uint32_t i = 0; i < kv->settings.prefixes; i++) {
-        uint32_t call = kv->settings.calls + i;
-        for (uint32_t at = 0; at < kv->calls[call].count; at++) {
-            bool *is_counted = &is_owned[kvmem_table_of(kv, call)[at]];
-            count += !*is_counted;
-            *is_counted = true;
-        }
-    }
-    return count;
-}
-
-void invariants_check_done(struct sim *sim)
-{
-    const struct loop *loop = &sim->loop;
-    require_pool(sim, "free call slots", loop->calls.free_count, loop->calls.count);
-    require_pool(sim, "open calls", loop->sched.open_calls, 0);
-    require_pool(sim, "calls with blocks", loop->sched.engines[0].resident_calls, 0);
-    require_pool(sim, "device blocks of calls",
-                 kvmem_owned(&loop->engines[0].kv) - blocks_of_prefixes(&loop->engines[0].kv), 0);
-    require_pool(sim, "calls with a deadline", loop->sched.deadlines.count, 0);
-    require_pool(sim, "connections", loop->net.open_count, 0);
-    require_pool(sim, "open handles", sim_handles_open(sim), 0);
-    require_pool(sim, "commands", ring_count(&loop->exchange.inbox_ring), 0);
-    require_pool(sim, "answers", ring_count(&loop->exchange.outbox_ring), 0);
-    require_pool(sim, "news", ring_count(&loop->exchange.emit_ring), 0);
-}
-
-void invariants_check_quiet(struct sim *sim)
-{
-    const struct loop *loop = &sim->loop;
-    const struct kvmem *kv = &loop->engines[0].kv;
-    require_pool(sim, "programs", loop->sched.programs_count, 0);
-    require_pool(sim, "free device blocks", kvmem_free(kv) + blocks_of_prefixes(kv),
-                 kv->device.count);
-    require_pool(sim, "host blocks in use", kvmem_host_used(kv), 0);
 }

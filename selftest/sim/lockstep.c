@@ -8,8 +8,9 @@
  *   engine_heartbeat()  after the launch: the two are compared
  *
  * When the engine is given up, the real scheduler ends all calls, and the naive one starts again
- * without calls. From a drain on it is off. It takes two things from the real one: the entry of
- * each program in the process table, and whether that table was full.
+ * without calls. From a drain on it is off, and once a workflow has been opened: it knows none. It
+ * takes two things from the real one: the entry of each program in the process table, and whether
+ * that table was full.
  */
 #include <string.h>
 
@@ -28,8 +29,7 @@ static uint32_t oracle(void *context, const struct call *call, uint32_t known, u
     const struct sim *sim = context;
     engine.vocab_tokens = sim->limits.vocab_tokens;
     engine.declared = &sim->declared;
-    engine.salts[0] = sim_salt(sim, sim->slot_domains[call - sim->loop.calls.calls],
-                               call->program_id);
+    engine.salts[0] = sim_salt(sim, sim_call_domain(sim, call->slot), call->program_id);
     memcpy(tokens, call->tokens, known * sizeof *tokens);
     return fake_engine_oracle(&engine, tokens, known, max, &call->sampling);
 }
@@ -72,14 +72,34 @@ static bool is_doomed(const struct sim *sim, uint32_t index)
     return call->cancel || call->connection == CALL_NONE;
 }
 
-/* Notes the domain of the call's client, from the simulator's own records. */
+/* Of the client at a connection, from the simulator's own records. */
+static uint64_t domain_at(const struct sim *sim, uint32_t connection)
+{
+    int32_t handle = sim->loop.net.connections[connection].handle;
+    return sim_client_domain(sim, sim->peers[handle - SIM_LISTENERS].client);
+}
+
+/* Where the client has gone in the same pass, and KEEP lets its workflow go on, only the appliance
+ * still knows whose it is. */
+static uint64_t domain_of_workflow(const struct sim *sim, const struct workflow *flow)
+{
+    if (flow->connection != CALL_NONE) {
+        return domain_at(sim, flow->connection);
+    }
+    return flow->domain == 0 ? 0 : 1 + (uint64_t)(uint32_t)flow->domain;
+}
+
+/* Notes the domain of the client of a call or a workflow. */
 static void note_domain(struct sim *sim, const struct command *command)
 {
-    const struct call *call = &sim->loop.calls.calls[command->call];
-    if (command->kind == COMMAND_CALL && call->connection != CALL_NONE) {
-        int32_t handle = sim->loop.net.connections[call->connection].handle;
-        uint32_t client = sim->peers[handle - SIM_LISTENERS].client;
-        sim->slot_domains[command->call] = sim_client_domain(sim, client);
+    if (command->kind == COMMAND_CALL) {
+        const struct call *call = &sim->loop.calls.calls[command->call];
+        if (call->connection != CALL_NONE) {
+            sim->slot_domains[command->call] = domain_at(sim, call->connection);
+        }
+    } else if (command->kind == COMMAND_WORKFLOW_OPEN) {
+        sim->flow_domains[command->workflow] =
+            domain_of_workflow(sim, &sim->loop.workflows.workflows[command->workflow]);
     }
 }
 
@@ -95,6 +115,7 @@ static void take_commands(struct sim *sim)
         lockstep->commands[i] = *command;
         lockstep->is_doomed[i] = command->kind == COMMAND_CALL && is_doomed(sim, command->call);
         note_domain(sim, command);
+        lockstep->is_on = lockstep->is_on && command->kind != COMMAND_WORKFLOW_OPEN;
     }
     lockstep->commands_count = count;
 }

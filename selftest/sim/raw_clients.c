@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: clients that do not use the SDK.
+ * What: clients that do not use the SDK, and the frames of all that do not: those of workflows
+ * (flow_clients.c), too.
  *
  * Hostile ones send frames that are right but for a few bytes (with a checksum that is right, or
  * not), other protocols, and noise. They ask for everything, cancel the calls of others, end their
@@ -19,21 +20,95 @@
 #define MUTATIONS_MAX   4
 #define READ_BYTES      4096
 
-struct hostile {                    /* lies in the client's session buffer */
+struct raw {                        /* lies in the client's session buffer */
     uint32_t out_bytes, in_bytes;
     uint8_t out[4 * FRAME_BYTES_MAX];
     uint8_t in[AGX_BUFFER_BYTES_MIN / 2];
 };
-STATIC_ASSERT(sizeof(struct hostile) <= AGX_BUFFER_BYTES_MIN, "it fits where a session would");
+STATIC_ASSERT(sizeof(struct raw) <= AGX_BUFFER_BYTES_MIN, "it fits where a session would");
+STATIC_ASSERT(SIM_FLOW_FRAME_BYTES <= FRAME_BYTES_MAX, "so does the frame of a workflow");
 
-static struct hostile *hostile_of(uint32_t client)
+static struct raw *raw_of(uint32_t client)
 {
-    return (struct hostile *)(void *)sim_session_buffer(client);
+    return (struct raw *)(void *)sim_session_buffer(client);
 }
 
-void sim_hostile_begin(uint32_t client)
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+void sim_raw_begin(uint32_t client)
 {
-    hostile_of(client)->out_bytes = hostile_of(client)->in_bytes = 0;
+    raw_of(client)->out_bytes = raw_of(client)->in_bytes = 0;
+}
+
+void sim_raw_greet(uint32_t client)
+{
+    struct raw *raw = raw_of(client);
+    struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "friend"};
+    raw->out_bytes = wire_hello_encode(&hello, raw->out, sizeof raw->out);
+}
+
+uint8_t *sim_raw_room(uint32_t client)
+{
+    struct raw *raw = raw_of(client);
+    bool fits = raw->out_bytes + FRAME_BYTES_MAX <= sizeof raw->out;
+    return fits ? raw->out + raw->out_bytes : NULL;
+}
+
+void sim_raw_made(uint32_t client, uint32_t bytes)
+{
+    raw_of(client)->out_bytes += bytes;
+}
+
+uint32_t sim_raw_unsent(uint32_t client)
+{
+    return raw_of(client)->out_bytes;
+}
+
+void sim_raw_send(struct sim *sim, uint32_t client, uint32_t max)
+{
+    struct raw *raw = raw_of(client);
+    uint32_t count = raw->out_bytes < max ? raw->out_bytes : max;
+    uint32_t sent = sim_send(sim, sim->clients[client].peer, raw->out, count);
+    raw->out_bytes -= sent;
+    memmove(raw->out, raw->out + sent, raw->out_bytes);
+    sim->clients[client].moved += sent;
+}
+
+uint32_t sim_raw_receive(struct sim *sim, uint32_t client)
+{
+    struct raw *raw = raw_of(client);
+    uint32_t count = sim_receive(sim, sim->clients[client].peer, raw->in + raw->in_bytes,
+                                 (uint32_t)sizeof raw->in - raw->in_bytes);
+    raw->in_bytes += count;
+    sim->clients[client].moved += count;
+    return count;
+}
+
+const uint8_t *sim_raw_frame(struct sim *sim, uint32_t client, struct wire_header *header)
+{
+    const struct raw *raw = raw_of(client);
+    struct wire_fault fault;
+    if (raw->in_bytes < WIRE_HEADER_BYTES) {
+        return NULL;
+    }
+    enum status status = wire_header_decode(raw->in, sim->limits.frame_bytes, header, &fault);
+    SIM_REQUIRE(sim, status == STATUS_OK && header->type >= WIRE_WELCOME, INVARIANT_ANSWER,
+                "client %u hears what is no frame", client);
+    if (raw->in_bytes - WIRE_HEADER_BYTES < header->length_bytes) {
+        return NULL;
+    }
+    uint32_t sum = wire_checksum(raw->in, raw->in + WIRE_HEADER_BYTES, header->length_bytes);
+    SIM_REQUIRE(sim, sum == header->checksum, INVARIANT_ANSWER,
+                "client %u hears a wrong checksum", client);
+    return raw->in + WIRE_HEADER_BYTES;
+}
+
+void sim_raw_drop(uint32_t client, const struct wire_header *header)
+{
+    struct raw *raw = raw_of(client);
+    uint32_t count = WIRE_HEADER_BYTES + header->length_bytes;
+    raw->in_bytes -= count;
+    memmove(raw->in, raw->in + count, raw->in_bytes);
 }
 
 /* ---- what hostile clients send --------------------------------------------------------------- */
@@ -68,6 +143,48 @@ static uint32_t make_call(struct sim *sim, uint8_t *bytes)
     return wire_call_encode(&call, bytes, FRAME_BYTES_MAX);
 }
 
+/* The id of a workflow that somebody has open, or a small one. */
+static uint64_t draw_flow_id(struct sim *sim)
+{
+    const struct sim_flow *flow = &sim->flows[sim_choose(sim, SIM_FLOWS_MAX)];
+    return sim_choose(sim, 4) == 3 ? flow->flow_id : sim_choose(sim, 3);
+}
+
+static uint32_t make_row(struct sim *sim, uint64_t flow_id, uint8_t *bytes)
+{
+    struct sim_flow flow = {.flow_id = flow_id, .rows_number = sim_choose(sim, 4)};
+    struct sim_flow_row row;
+    flow.graph.inputs_count = sim_choose(sim, 4);
+    sim_row_draw(sim, &flow, &row);
+    return sim_row_frame(&flow, &row, flow.graph.inputs_count, bytes, FRAME_BYTES_MAX);
+}
+
+static uint32_t make_flow_frame(struct sim *sim, uint8_t *bytes)
+{
+    struct sim_graph graph;
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    struct wire_flow_end end = {.flow_id = draw_flow_id(sim)};
+    struct wire_flow_answer answer = {
+        .flow_id = end.flow_id, .row = sim_choose(sim, 4), .node = sim_choose(sim, SIM_FLOW_NODES),
+        .failed = sim_choose(sim, 8) == 7, .text = (const uint8_t *)"abcabc"};
+    answer.text_bytes = answer.failed != 0 ? 0 : sim_choose(sim, 6);
+    switch (sim_choose(sim, 8)) {
+    case 0:
+        return wire_flow_end_encode(&end, WIRE_FLOW_CLOSE, bytes, FRAME_BYTES_MAX);
+    case 1:
+        return wire_flow_end_encode(&end, WIRE_FLOW_CANCEL, bytes, FRAME_BYTES_MAX);
+    case 2:
+        return wire_flow_answer_encode(&answer, bytes, FRAME_BYTES_MAX);
+    case 3:
+    case 4:
+        draw_id(sim, program_id);
+        sim_graph_draw(sim, &graph);
+        return sim_graph_frame(&graph, end.flow_id, program_id, bytes, FRAME_BYTES_MAX);
+    default:
+        return make_row(sim, end.flow_id, bytes);
+    }
+}
+
 static uint32_t make_frame(struct sim *sim, uint8_t *bytes)
 {
     struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "hostile"};
@@ -77,7 +194,7 @@ static uint32_t make_frame(struct sim *sim, uint8_t *bytes)
     draw_id(sim, cancel.program_id);
     draw_id(sim, start.program_id);
     memcpy(end.program_id, start.program_id, sizeof end.program_id);
-    switch (sim_choose(sim, 8)) {
+    switch (sim_choose(sim, 12)) {
     case 0:
         return wire_ping_encode(&(struct wire_ping){7}, WIRE_PING, bytes, FRAME_BYTES_MAX);
     case 1:
@@ -90,6 +207,11 @@ static uint32_t make_frame(struct sim *sim, uint8_t *bytes)
         return wire_program_end_encode(&end, bytes, FRAME_BYTES_MAX);
     case 4:
         return wire_cancel_encode(&cancel, bytes, FRAME_BYTES_MAX);
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+        return make_flow_frame(sim, bytes);
     default:
         return make_call(sim, bytes);
     }
@@ -128,65 +250,22 @@ static uint32_t make_noise(struct sim *sim, uint8_t *bytes)
 
 void sim_hostile_act(struct sim *sim, uint32_t client)
 {
-    struct hostile *hostile = hostile_of(client);
-    while (hostile->out_bytes + FRAME_BYTES_MAX <= sizeof hostile->out) {
-        uint8_t *at = hostile->out + hostile->out_bytes;
-        hostile->out_bytes += sim_choose(sim, 64) == 63 ? make_noise(sim, at)
-                                                        : make_mutant(sim, at);
-        if (sim_choose(sim, 4) == 0) {
-            break;
-        }
+    uint8_t *at = sim_raw_room(client);
+    while (at != NULL) {
+        sim_raw_made(client, sim_choose(sim, 64) == 63 ? make_noise(sim, at)
+                                                       : make_mutant(sim, at));
+        at = sim_choose(sim, 4) == 0 ? NULL : sim_raw_room(client);
     }
-    uint32_t sent = sim_send(sim, sim->clients[client].peer, hostile->out, hostile->out_bytes);
-    hostile->out_bytes -= sent;
-    memmove(hostile->out, hostile->out + sent, hostile->out_bytes);
-    sim->clients[client].moved += sent;
+    sim_raw_send(sim, client, UINT32_MAX);
 }
 
-void sim_hostile_greet(uint32_t client)
-{
-    struct hostile *hostile = hostile_of(client);
-    struct wire_hello hello = {.version_min = 1, .version_max = 1, .name = "friend"};
-    hostile->out_bytes = wire_hello_encode(&hello, hostile->out, sizeof hostile->out);
-}
-
-/* ---- what hostile clients receive ------------------------------------------------------------ */
-
-/* Checks the frame at the front; returns its bytes, or 0 when it is not whole. */
-static uint32_t take_frame(struct sim *sim, const struct hostile *hostile)
-{
-    struct wire_header header;
-    struct wire_fault fault;
-    if (hostile->in_bytes < WIRE_HEADER_BYTES) {
-        return 0;
-    }
-    enum status status =
-        wire_header_decode(hostile->in, sim->limits.frame_bytes, &header, &fault);
-    SIM_REQUIRE(sim, status == STATUS_OK && header.type >= WIRE_WELCOME, INVARIANT_ANSWER,
-                "a hostile client hears what is no frame");
-    if (hostile->in_bytes - WIRE_HEADER_BYTES < header.length_bytes) {
-        return 0;
-    }
-    uint32_t sum = wire_checksum(hostile->in, hostile->in + WIRE_HEADER_BYTES, header.length_bytes);
-    SIM_REQUIRE(sim, sum == header.checksum, INVARIANT_ANSWER,
-                "a hostile client hears a wrong checksum");
-    return WIRE_HEADER_BYTES + header.length_bytes;
-}
-
+/* What they hear must be whole, well-formed frames. */
 void sim_hostile_read(struct sim *sim, uint32_t client)
 {
-    struct hostile *hostile = hostile_of(client);
-    uint32_t count = sim_receive(sim, sim->clients[client].peer, hostile->in + hostile->in_bytes,
-                                 (uint32_t)sizeof hostile->in - hostile->in_bytes);
-    hostile->in_bytes += count;
-    sim->clients[client].moved += count;
-    for (;;) {
-        uint32_t taken = take_frame(sim, hostile);
-        if (taken == 0) {
-            return;
-        }
-        hostile->in_bytes -= taken;
-        memmove(hostile->in, hostile->in + taken, hostile->in_bytes);
+    struct wire_header header;
+    (void)sim_raw_receive(sim, client);
+    while (sim_raw_frame(sim, client, &header) != NULL) {
+        sim_raw_drop(client, &header);
     }
 }
 

@@ -276,6 +276,7 @@ static bool is_quiet(const struct sim *sim)
     const struct loop *loop = &sim->loop;
     const struct kvmem *kv = &loop->engines[0].kv;
     return sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
+           sim_workflows_open(sim) == 0 &&
            kvmem_free(kv) + kvmem_owned(kv) == kv->device.count && kvmem_host_used(kv) == 0;
 }
 

@@ -52,13 +52,15 @@ void sim_client_connect(struct sim *sim, uint32_t index)
     client->excused = sim->swarm.excuses_all;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
+    client->strays = 0;
     sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one"
             : client->is_operator ? ", an operator"
-            : client->has_session ? ", and goes on" : "");
-    if (client->is_hostile) {
-        sim_hostile_begin(index);
-        if (sim_choose(sim, 4) < 3) {
-            sim_hostile_greet(index);
+            : client->has_session ? ", and goes on"
+            : client->has_flows ? ", for workflows" : "");
+    if (client->is_hostile || client->has_flows) {
+        sim_raw_begin(index);
+        if (client->has_flows || sim_choose(sim, 4) < 3) {
+            sim_raw_greet(index);
         }
     } else if (!client->is_operator) {
         begin_session(sim, index);
@@ -69,7 +71,8 @@ void sim_client_connect(struct sim *sim, uint32_t index)
 void sim_client_part(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
-    client->has_session = client->calls_open > 0 && sim_choose(sim, 2) == 1;
+    client->has_session = client->has_flows ? sim_flow_part(sim, index)
+                                            : client->calls_open > 0 && sim_choose(sim, 2) == 1;
     if (!client->has_session) {
         sim_oracle_lost(sim, index);
     }
@@ -95,7 +98,7 @@ static void broken(struct sim *sim, uint32_t index, enum agx_result why)
     sim_client_part(sim, index);
 }
 
-static void gone(struct sim *sim, uint32_t index)
+void sim_client_gone(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     sim_say(sim, "client %u: the connection is gone", index);
@@ -193,7 +196,7 @@ static bool read_bytes(struct sim *sim, uint32_t index)
         }
     }
     if (sim_is_over(sim, client->peer)) {
-        gone(sim, index);
+        sim_client_gone(sim, index);
         return false;
     }
     return true;

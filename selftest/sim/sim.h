@@ -81,7 +81,9 @@ struct sim {
     struct step step;
     struct loop loop;
     struct invariants_memory memory;
-    uint64_t slot_domains[SIM_CALLS_MAX];   /* trust domain of the call in each slot */
+    uint64_t slot_domains[SIM_CALLS_MAX];   /* trust domain of the call in each slot, */
+    uint64_t flow_domains[SIM_WORKFLOWS_MAX];   /* and of the workflow */
+    struct sim_flow flows[SIM_FLOWS_MAX];
     /* large, so cleared piece by piece */
     struct sim_peer peers[SIM_PEERS_MAX];       /* [peers_seen]: the others are unused */
     struct sim_client clients[SIM_CLIENTS_MAX];
@@ -111,6 +113,12 @@ _Noreturn void sim_fail(struct sim *sim, enum invariant invariant, const char *f
     __attribute__((format(printf, 3, 4)));
 #define SIM_REQUIRE(sim, condition, invariant, ...) \
     ((condition) ? (void)0 : sim_fail(sim, invariant, __VA_ARGS__))
+
+/* The simulator's own number of the trust domain of the call in this slot. */
+uint64_t sim_call_domain(const struct sim *sim, uint32_t slot);
+
+/* That the appliance has, whatever their state. */
+uint32_t sim_workflows_open(const struct sim *sim);
 
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);

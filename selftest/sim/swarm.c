@@ -164,8 +164,31 @@ static void draw_net(struct sim *sim)
     set(sim, "engine.canary=%llums",
         (sim_choose(sim, 2) == 1) * (10 + (unsigned long long)sim_time(sim, 10000)));
     set(sim, "net.preauth=%u", small(sim, 1, 16));
-    set(sim, "auth.uids=%u", USER);
+    set(sim, "auth.uids=%u, %u, %u", USER, FLOW_USER, FLOW_USER + 1);
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
+}
+
+/* Half of the runs have none, since lockstep ends when one is opened; of those with a vocabulary,
+ * without which none can be opened, fewer. */
+static void draw_workflows(struct sim *sim)
+{
+    bool are_any = sim_choose(sim, 4) > (sim->swarm.has_words ? 0 : 2);
+    uint32_t cache = are_any ? sim_choose(sim, 2) * small(sim, 1, 64) : 0;
+    sim->swarm.flows_apart = cache > 0;
+    sim->swarm.flow_clients = are_any ? sim_between(sim, 1, 6) : 0;
+    set(sim, "workflow.workflows=%u", are_any ? small(sim, 1, SIM_WORKFLOWS_MAX) : 0);
+    set(sim, "workflow.order=%s", any(sim, "workflow", "order"));
+    set(sim, "workflow.window=%u", sim_choose(sim, 2) * small(sim, 1, 16));
+    set(sim, "workflow.lambda=%lluus",
+        1000 + (unsigned long long)sim_time(sim, 60 * SIM_SECOND_US));
+    set(sim, "workflow.linger=%lluus", (unsigned long long)sim_time(sim, 60 * SIM_SECOND_US));
+    set(sim, "workflow.nodes=%u", SIM_FLOW_NODES - small(sim, 0, 4));
+    set(sim, "workflow.pieces=%u", 32 - small(sim, 0, 28));
+    set(sim, "workflow.tokens=%u", 128 - small(sim, 0, 120));
+    set(sim, "workflow.rows=%u", small(sim, 1, 12));
+    set(sim, "workflow.values=%u", 4096 - small(sim, 0, 4080));
+    set(sim, "workflow.cache=%u", cache);
+    set(sim, "workflow.cache_tokens=%u", 16 * small(sim, 1, 64));
 }
 
 /* Declared prefixes follow themes, as prompts do; each may leave its theme at some position. */
@@ -233,8 +256,9 @@ static void draw_world(struct sim *sim)
     }
     swarm->deadline_rate = 2 + sim_choose(sim, 8);
     swarm->appetite = small(sim, 1, 12);
-    sim_say(sim, "%u clients, %u of them hostile, %u operators, %u programs", swarm->clients,
-            swarm->hostiles, swarm->operators, swarm->programs);
+    sim_say(sim, "%u clients, %u of them hostile, %u operators, %u with workflows, %u programs",
+            swarm->clients, swarm->hostiles, swarm->operators, swarm->flow_clients,
+            swarm->programs);
     sim_say(sim, "sockets of %u bytes, rounds up to %llu us, clients think up to %llu us",
             swarm->ring_bytes, (unsigned long long)swarm->round_us_max,
             (unsigned long long)swarm->think_us_max);
@@ -262,6 +286,7 @@ void swarm_draw(struct sim *sim)
     draw_sched(sim);
     draw_kv(sim, context_tokens);
     draw_net(sim);
+    draw_workflows(sim);
     swarm_derive(sim);
     draw_prefixes(sim);
     draw_faults(sim);

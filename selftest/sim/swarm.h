@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define USER 1000                   /* uid that may use the unix socket, besides root */
+#define USER      1000              /* uids that may use the unix socket, besides root: any client's, */
+#define FLOW_USER 1001              /* and this and the next, of clients with workflows only */
 
 enum sim_fault {
 #define FAULT(name, text) SIM_FAULT_##name,
@@ -19,6 +20,8 @@ enum sim_fault {
 struct swarm {
     uint32_t rate[SIM_FAULTS];      /* one opportunity in so many; 0: never */
     uint32_t hostiles, operators;   /* numbers of clients */
+    uint32_t flow_clients;
+    bool flows_apart;               /* they have trust domains of their own */
     uint32_t clients, programs, descriptors, ring_bytes;
     bool has_words;
     uint32_t vocab_tokens;

@@ -164,13 +164,10 @@ static uint32_t count_waiting(const struct sim_call *call, const char *bytes, ui
     return longest;
 }
 
-uint32_t sim_words_text(const struct sim_call *call, uint32_t tokens, bool is_whole, char *text)
+/* What is not UTF-8 becomes a replacement; not is_whole: what may become a character is left out. */
+static uint32_t replace(const char *bytes, uint32_t count, bool is_whole, char *text)
 {
-    char bytes[SIM_TEXT_BYTES];
-    uint32_t count = bytes_of(call, tokens, bytes);
-    uint32_t stop = find_stop(call, bytes, count);
     uint32_t written = 0;
-    count = stop < count ? stop : is_whole ? count : count - count_waiting(call, bytes, count);
     for (uint32_t at = 0; at < count;) {
         int32_t length = utf8_sequence(bytes + at, count - at);
         if (length > 0) {
@@ -187,4 +184,71 @@ uint32_t sim_words_text(const struct sim_call *call, uint32_t tokens, bool is_wh
         at = length < 0 ? at + (uint32_t)-length : count;
     }
     return written;
+}
+
+uint32_t sim_words_text(const struct sim_call *call, uint32_t tokens, bool is_whole, char *text)
+{
+    char bytes[SIM_TEXT_BYTES];
+    uint32_t count = bytes_of(call, tokens, bytes);
+    uint32_t stop = find_stop(call, bytes, count);
+    count = stop < count ? stop : is_whole ? count : count - count_waiting(call, bytes, count);
+    return replace(bytes, count, is_whole, text);
+}
+
+/* ---- values of workflows --------------------------------------------------------------------- */
+
+uint32_t sim_words_encode(const char *text, uint32_t bytes, bool begins, uint32_t *tokens,
+                          uint32_t max)
+{
+    static _Alignas(8) uint8_t memory[SCRATCH_BYTES];
+    struct vocab_scratch scratch;
+    struct vocab_output output = {.tokens = tokens, .max = max};
+    const struct vocab_input input = {.text = text, .bytes = bytes, .no_space_prefix = !begins};
+    ASSERT(vocab_scratch_bytes(SIM_JOINED_BYTES) <= sizeof memory);
+    vocab_scratch_init(&scratch, memory, SIM_JOINED_BYTES);
+    enum status status = vocab_encode(sim_words(), &scratch, &input, &output);
+    ASSERT(status == STATUS_OK);
+    return output.count;
+}
+
+/* Writes the bytes of the tokens, unreplaced. */
+static uint32_t raw_of(const uint32_t *tokens, uint32_t count, bool drops_blank, char *bytes)
+{
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *text = texts[tokens[i]];
+        text += i == 0 && drops_blank && text[0] == ' ';
+        ASSERT(written + strlen(text) <= SIM_VALUE_TEXT_BYTES);
+        memcpy(bytes + written, text, strlen(text));
+        written += (uint32_t)strlen(text);
+    }
+    return written;
+}
+
+uint32_t sim_words_before_stop(const uint32_t *tokens, uint32_t count, bool drops_blank,
+                               const char *stop)
+{
+    char bytes[SIM_VALUE_TEXT_BYTES];
+    uint32_t length = (uint32_t)strlen(stop), before = 0;
+    uint32_t total = raw_of(tokens, count, drops_blank, bytes);
+    for (uint32_t at = 0; at + length <= total; at++) {
+        if (memcmp(bytes + at, stop, length) == 0) {
+            while (before < count && raw_of(tokens, before + 1, drops_blank, bytes) <= at) {
+                before++;
+            }
+            return before;
+        }
+    }
+    return UINT32_MAX;
+}
+
+uint32_t sim_words_spell(const uint32_t *tokens, uint32_t count, char *text)
+{
+    char bytes[SIM_VALUE_TEXT_BYTES];
+    return replace(bytes, raw_of(tokens, count, false, bytes), true, text);
+}
+
+const char *sim_words_stop(uint32_t index)
+{
+    return stops[index % STOPS];
 }

@@ -12,6 +12,7 @@
 #define SIM_BLOCKS_MAX      4096
 #define SIM_BLOCK_TOKENS    32
 #define SIM_NONE            UINT32_MAX
+#define SIM_WORKFLOWS_MAX   8           /* that the appliance has open */
 #define SIM_EPOCH_US        UINT64_C(1000000)
 #define SIM_SECOND_US       UINT64_C(1000000)
 
