@@ -83,7 +83,8 @@ AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ
     $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
-LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c)) $(TRACE_OBJ) $(COMMAND_LINE_OBJ)
+LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/flow/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
+    $(COMMAND_LINE_OBJ)
 LAB_LIB := $(O)/liblab.a
 # The same holds for the simulator.
 SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c) selftest/fake/fake_engine.c \
@@ -223,7 +224,7 @@ $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
 WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
-$(B)/agentix-lab: $(LAB_OBJ) $(APPLIANCE_LIB) $(LIB)
+$(B)/agentix-lab: $(LAB_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_inih))
 $(B)/agentix-predict: $(O)/tools/predict/predict.o $(COMMAND_LINE_OBJ) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))

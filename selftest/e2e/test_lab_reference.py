@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The lab and tools/lab/reference/reference.py, which share no code, agree within 10 % for each policy.
+"""The lab and tools/lab/reference, which share no code, agree within 10 % for each policy.
 
 Method: small traces, made here, at a load at which calls wait and policies differ, with so many KV
 blocks that memory plays no role; and Figure 2 of the Agentix paper, which can be counted by hand.

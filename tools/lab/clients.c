@@ -43,7 +43,7 @@ static int out_of_memory(void)
 
 static double rate_of(const struct lab_settings *settings, const struct trace *trace)
 {
-    if (settings->offline || settings->sessions > 0) {
+    if (settings->offline || settings->sessions > 0 || trace->programs_count == 0) {
         return 0;
     }
     return settings->rate != 0 ? settings->rate : player_natural_rate(trace, settings->programs);

@@ -2,12 +2,18 @@
 /*
  * What: the engine of the lab: reads the step record as a worker would, and answers with tokens
  * that are a hash of (call, position). Every row decodes all its steps, unless the step ends early:
- * a trace names lengths, and no call has a stop token.
+ * a trace names lengths, and no call has a stop token. Calls of workflows end with one
+ * (flow/tokens.c).
  * Invariants: the n-th token of a call is the same however its steps were cut, and later prompts
  * contain it. Blocks are only counted: whether KV is right is for selftest/fake to say.
  */
 #include "config/base/assert.h"
 #include "tools/lab/lab.h"
+
+bool lab_engine_is_flow(const struct lab *lab, const struct step_row *row)
+{
+    return lab->loop.calls.calls[row->call].workflow != CALL_NONE;
+}
 
 uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row)
 {
@@ -17,11 +23,28 @@ uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row)
     return (uint32_t)call->client_call_id;
 }
 
+/* The place of the row's next token in what its call answers. */
+static uint32_t answered(const struct lab *lab, const struct step_row *row)
+{
+    return row->first_position + row->tokens_count -
+           lab->loop.calls.calls[row->call].prompt_tokens;
+}
+
+/* How many tokens it samples at most: after a stop token, none. */
+static uint32_t decodes(struct lab *lab, const struct step_row *row)
+{
+    if (row->decode_steps == 0 || !lab_engine_is_flow(lab, row)) {
+        return row->decode_steps;
+    }
+    uint32_t left = lab_flow_left(lab, row->call, answered(lab, row));
+    return row->decode_steps < left ? row->decode_steps : left;
+}
+
 static void place_row(struct lab *lab, uint32_t index, uint32_t round)
 {
     const struct step_row *row = step_row(&lab->step, index);
-    uint32_t left = lab->step.layout.steps_max - round;
-    uint32_t rounds = row->decode_steps < left ? row->decode_steps : left;
+    uint32_t left = lab->step.layout.steps_max - round, most = decodes(lab, row);
+    uint32_t rounds = most < left ? most : left;
     lab->rows[index] = (struct cost_row){
         .first_position = row->first_position, .tokens_count = row->tokens_count,
         .start_round = round, .rounds = rounds > 0 ? rounds : 1, .decodes = rounds > 0,
@@ -69,17 +92,20 @@ static void cut_rows(struct lab *lab, uint32_t rounds)
 }
 
 /* `produced` of a row that never ran is 0. */
-static void answer_row(struct lab *lab, uint32_t index, const struct player_call *call,
-                       uint32_t produced)
+static void answer_row(struct lab *lab, uint32_t index, uint32_t produced)
 {
     const struct step_row *row = step_row(&lab->step, index);
-    uint32_t *tokens = step_out_tokens(&lab->step, index);
-    uint32_t key = prompts_output_key(&lab->prompts, call->run, call->number);
-    uint32_t first = row->first_position + row->tokens_count -
-                     lab->loop.calls.calls[row->call].prompt_tokens;
+    uint32_t *tokens = step_out_tokens(&lab->step, index), first = answered(lab, row), key = 0;
+    bool is_flow = lab_engine_is_flow(lab, row);
     ASSERT(produced <= row->decode_steps);
+    if (!is_flow) {
+        const struct player_call *call =
+            &lab->clients.player.calls[lab_engine_call(lab, row)];
+        key = prompts_output_key(&lab->prompts, call->run, call->number);
+    }
     for (uint32_t i = 0; i < produced; i++) {
-        tokens[i] = prompts_output_token(&lab->prompts, key, first + i);
+        tokens[i] = is_flow ? lab_flow_token(lab, row->call, first + i)
+                            : prompts_output_token(&lab->prompts, key, first + i);
     }
     *step_out(&lab->step, index) = (struct step_out){.result = STEP_ROW_OK, .produced = produced};
 }
@@ -162,29 +188,39 @@ static void add_up(struct lab *lab)
     struct lab_result *result = &lab->result;
     result->rounds += lab->rounds;
     result->copy_s += (double)copy_us(lab) / 1e6;
+    uint64_t row_rounds = 0;
+    double positions = 0;
+    for (uint32_t i = 0; i < lab->rows_ran; i++) {
+        row_rounds += lab->rows[i].rounds;
+    }
     for (uint32_t i = 0; i < lab->rounds; i++) {
-        result->kv_positions_read += lab->costs[i].positions;
+        positions += lab->costs[i].positions;
         result->read_s += lab->costs[i].read_s;
         result->compute_s += lab->costs[i].compute_s;
     }
+    result->kv_positions_read += positions;
+    lab_flow_add(lab, lab->rounds, row_rounds, positions);
 }
 
 static void answer_rows(struct lab *lab)
 {
     *step_rounds(&lab->step) = lab->rounds;
     for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
-        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
+        const struct step_row *row = step_row(&lab->step, i);
         bool ran = i < lab->rows_ran;
-        answer_row(lab, i, &lab->clients.player.calls[index],
-                   ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
-        if (ran) {
-            split_time(lab, &lab->clients.calls[index], &lab->rows[i], copy_us(lab));
+        answer_row(lab, i, ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
+        if (ran && !lab_engine_is_flow(lab, row)) {
+            split_time(lab, &lab->clients.calls[lab_engine_call(lab, row)], &lab->rows[i],
+                       copy_us(lab));
         }
     }
 }
 
 static void draw(struct lab *lab)
 {
+    if (!lab->timeline.is_open) {
+        return;
+    }
     for (uint32_t i = 0; i < lab->rows_ran; i++) {
         uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
         timeline_step(&lab->timeline, lab->clients.player.calls[index].run, index,
@@ -209,6 +245,10 @@ void lab_engine_tell(struct lab *lab)
         const struct step_row *row = step_row(&lab->step, i);
         const struct call *call = &lab->loop.calls.calls[row->call];
         uint32_t produced = step_out(&lab->step, i)->produced;
+        if (lab_engine_is_flow(lab, row)) {
+            lab_flow_answered(lab, row->call, produced);
+            continue;
+        }
         lab_foretold_note(lab, call);
         if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
             lab_clients_generated(lab, lab_engine_call(lab, row));

@@ -153,6 +153,9 @@ static uint64_t run_of(const uint8_t *program_id)
 /* A program whose tag was moved after it had left leaves twice; the last time counts. */
 void lab_foretold_pass(struct lab *lab)
 {
+    if (lab->settings->flow.batches > 0) {
+        return;
+    }
     const struct sched_ideal *ideal = &lab->loop.sched.ideal;
     uint32_t at = ideal->entries != NULL ? ideal->left : SCHED_IDEAL_NONE;
     for (; at != SCHED_IDEAL_NONE; at = ideal->entries[at].next) {

@@ -5,6 +5,7 @@
  * Invariants: each send of the server is whole frames (world.c takes all of them at once). What a
  * program does goes through one socket, and so belongs to one trust domain.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "config/base/assert.h"
@@ -40,6 +41,11 @@ static void read_error(struct lab *lab, const uint8_t *bytes, uint32_t count)
     ASSERT(status == STATUS_OK);
     if (error.fault.frame_type == WIRE_CALL) {
         lab_clients_refused(lab, (uint32_t)error.fault.call_id);
+    } else if (lab->settings->flow.batches > 0 && error.fault.frame_type != WIRE_PROGRAM_END) {
+        fprintf(stderr, "agentix-lab: frame 0x%02x is refused: %s: field %u is %" PRIu64
+                ", %" PRIu64 " .. %" PRIu64 "\n", error.fault.frame_type, error.text,
+                error.fault.field, error.fault.found, error.fault.min, error.fault.max);
+        lab->sockets.closed = true;
     } else if (error.fault.frame_type != WIRE_PROGRAM_END) {
         fprintf(stderr, "agentix-lab: the appliance refused a frame: %s\n", error.text);
     }
@@ -62,6 +68,8 @@ static void read_frame(struct lab *lab, uint8_t type, const uint8_t *bytes, uint
         lab_clients_done(lab, &done);
     } else if (type == WIRE_ERROR) {
         read_error(lab, bytes, count);
+    } else {
+        lab_flow_read(lab, type, bytes, count);
     }
 }
 

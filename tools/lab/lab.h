@@ -19,6 +19,7 @@
 #include "tools/lab/copies.h"
 #include "tools/lab/cost.h"
 #include "tools/lab/figures.h"
+#include "tools/lab/flow/flow.h"
 #include "tools/lab/prompts.h"
 #include "tools/lab/tables.h"
 #include "tools/lab/timeline.h"
@@ -45,7 +46,9 @@ enum lab_predict {
 };
 
 struct lab_settings {
-    const char *trace_path;
+    const char *trace_path;         /* NULL: workflows are run (flow/flow.h) */
+    struct lab_flow_settings flow;
+    const char *order, *flow_json_path;     /* of workflows; JSON NULL: none */
     const char *timeline_path;      /* NULL: none */
     const char *calls_path;         /* NULL: none */
     const char *programs_path;      /* NULL: none */
@@ -138,6 +141,7 @@ struct lab {
     const struct trace *trace;
     struct prompts prompts;
     struct lab_clients clients;
+    struct lab_flow flow;
     struct lab_sockets sockets;
     struct timeline timeline;
     struct tables tables;
@@ -221,6 +225,8 @@ void lab_foretold_note(struct lab *lab, const struct call *call);
 void lab_foretold_pass(struct lab *lab);
 /* engine.c: works out how long the step that was submitted takes. */
 void lab_engine_run(struct lab *lab);
+/* True when the row is of a workflow's call, which no trace knows. */
+bool lab_engine_is_flow(const struct lab *lab, const struct step_row *row);
 /* Which call of the trace the row is of. */
 uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row);
 /* Checks whether the core asks for an early stop. */

@@ -22,11 +22,12 @@ static struct words {
     struct cost_model machine;      /* the preset, with what the command line changes in it */
     struct argument_choice prefix_reads, copies, predict;
     double overlap;
-    struct argument_texts sets;
+    struct argument_texts sets, flows, rows;
     const char *system, *policy, *cost, *json, *compare;
     double slo;
     bool timing;
 } words = {
+    .settings = {.order = "auto", .flow = {.clients = 1}},
     .system = "agentix", .cost = "a100-llama-3.1-8b", .overlap = AS_PRESET,
     .prefix_reads = {.words = (const char *const[]){"preset", "once", "each", NULL}},
     .copies = {.words = (const char *const[]){"preset", "serial", "streams", "needed", NULL}},
@@ -40,6 +41,19 @@ static const char policy_help[] =
     "; the rest as\nin the system";
 
 static const struct argument rows[] = {
+    {"--flow", "FILE", ARGUMENT_TEXTS, &words.flows, 0, LAB_BATCHES_MAX,
+     "instead of a trace: a workflow, in the format agentix-flow 1"},
+    {"--rows", "FILE", ARGUMENT_TEXTS, &words.rows, 0, LAB_BATCHES_MAX,
+     "of --flow: its rows, TSV with cells NAME:TOKENS; repeated: the\n"
+     "next batch, when the one before has ended; of the next --flow,\n"
+     "or of the same, where there is one"},
+    {"--mix", "", ARGUMENT_FLAG, &words.settings.flow.mix, 0, 0,
+     "of --flow: the clients of all batches together, in a drawn order"},
+    {"--order", "NAME", ARGUMENT_TEXT, &words.settings.order, 0, 0,
+     "of --flow: auto (default), helium, lspf, arrival, opwise,\nquerywise or random"},
+    {"--clients", "N", ARGUMENT_U32, &words.settings.flow.clients, 1, 256,
+     "of --flow: a batch's rows are dealt to N clients (1), which\n"
+     "arrive at --rate, or all at once"},
     {"--trace", "FILE", ARGUMENT_TEXT, &words.settings.trace_path, 0, 0,
      "programs, in the format agentix-trace 1"},
     {"--system", "NAME", ARGUMENT_TEXT, &words.system, 0, 0,
@@ -114,8 +128,13 @@ static int check_words(void)
 {
     const struct lab_settings *settings = &words.settings;
     const char *problem = NULL;
-    if (settings->trace_path == NULL) {
-        problem = "--trace FILE is missing; see --help";
+    if ((settings->trace_path == NULL) == (words.flows.count == 0)) {
+        problem = "--trace FILE or --flow FILE is needed; see --help";
+    } else if (words.flows.count == 1 ? words.rows.count == 0
+                                      : words.rows.count != words.flows.count) {
+        problem = "every --flow goes with --rows";
+    } else if (words.flows.count > 0 && (words.compare != NULL || settings->tenants)) {
+        problem = "--compare and --tenants go with --trace";
     } else if (settings->sessions > 0 &&
                (settings->rate > 0 || settings->offline || words.slo > 0)) {
         problem = "--sessions is another load than --rate, --offline and --slo";
@@ -177,6 +196,13 @@ static int parse(int argc, char **argv)
     settings->predict = (enum lab_predict)words.predict.chosen;
     settings->sets_count = words.sets.count;
     memcpy(settings->sets, words.sets.texts, sizeof settings->sets);
+    settings->flow.batches = words.rows.count;
+    for (uint32_t i = 0; i < words.rows.count && words.flows.count > 0; i++) {
+        settings->flow.flow_paths[i] = words.flows.texts[words.flows.count > 1 ? i : 0];
+    }
+    settings->flow.rate = settings->rate;
+    settings->flow_json_path = words.json;
+    memcpy(settings->flow.rows_paths, words.rows.texts, sizeof settings->flow.rows_paths);
     return check_words();
 }
 
@@ -185,6 +211,9 @@ static int run_one(const struct trace *trace)
     struct lab_result result;
     int code = lab_run(&words.settings, trace, &result);
     if (code != LAB_EXIT_OK && code != LAB_EXIT_REFUSED) {
+        return code;
+    }
+    if (words.settings.trace_path == NULL) {
         return code;
     }
     report_print(&result, stdout);
@@ -197,12 +226,12 @@ static int run_one(const struct trace *trace)
 
 int main(int argc, char **argv)
 {
-    struct trace trace;
+    struct trace trace = {0};
     int code = parse(argc, argv);
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    code = trace_load(&trace, words.settings.trace_path);
+    code = words.settings.trace_path != NULL ? trace_load(&trace, words.settings.trace_path) : 0;
     if (code != 0) {
         return code;
     }

@@ -121,7 +121,9 @@ void lab_memory_swap_ins(struct lab *lab)
         uint32_t count = count_moved_in(lab, i);
         ASSERT(count <= left);
         left -= count;
-        lab->clients.calls[lab_engine_call(lab, row)].swap_ins += count > 0;
+        if (!lab_engine_is_flow(lab, row)) {
+            lab->clients.calls[lab_engine_call(lab, row)].swap_ins += count > 0;
+        }
         lab->result.swap_in_calls += count > 0;
         lab->result.swap_back_calls +=
             count > 0 && lab->loop.calls.calls[row->call].preemptions > 0;

@@ -107,10 +107,14 @@ static void start_loop(struct lab *lab)
         .drain_us = lab->options.limits_drain.number,
         .access = {.gids_count = 1, .gids = {LAB_GROUP}},
         .demoted_to_head = lab->settings->demoted_to_head,
+        .encoder = lab->settings->flow.batches > 0 ? &lab->flow.encoder : NULL,
     };
     lab->vocab.info.tokens = lab->limits.vocab_tokens;
     lab->vocab.info.bos_id = lab->vocab.info.eos_id = GGUF_NO_TOKEN;
     lab->vocab.info.unk_id = lab->vocab.info.eot_id = GGUF_NO_TOKEN;
+    if (lab->settings->flow.batches > 0) {
+        lab->vocab.info.eos_id = lab->flow.eos_id;
+    }
     lab_world_init(lab);
     loop_init(&lab->loop, &settings, &lab->world, &lab->arena);
     lab_frames_hello(lab);
@@ -120,7 +124,7 @@ static bool is_over(const struct lab *lab)
 {
     return lab->clients.player.runs_left == 0 && sched_is_idle(&lab->loop.sched) &&
            ring_is_empty(&lab->loop.exchange.inbox_ring) &&
-           lab->clients.done == lab->clients.generated;
+           lab->clients.done == lab->clients.generated && lab_flow_is_over(lab);
 }
 
 void lab_pass(struct lab *lab)
@@ -233,6 +237,7 @@ int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct
                                : prompts_init(&lab->prompts, trace, lab->limits.context_tokens,
                                               lab->limits.vocab_tokens, settings->seed);
     code = code != LAB_EXIT_OK ? code : lab_clients_init(lab);
+    code = code != LAB_EXIT_OK || settings->flow.batches == 0 ? code : lab_flow_init(lab);
     code = code != LAB_EXIT_OK ? code : map_memory(lab);
     code = code != LAB_EXIT_OK ? code : load_predictor(lab);
     code = code != LAB_EXIT_OK ? code : open_files(lab);
@@ -250,6 +255,7 @@ int lab_end(struct lab *lab)
         munmap(lab->arena.base, lab->arena.size_bytes);
     }
     lab_clients_free(lab);
+    lab_flow_free(lab);
     prompts_free(&lab->prompts);
     free(lab->predictor_memory);
     free(lab->rows);
@@ -271,7 +277,8 @@ int lab_run(const struct lab_settings *settings, const struct trace *trace,
     code = code != LAB_EXIT_OK ? code : turn(lab);
     if (code == LAB_EXIT_OK) {
         loop_check(&lab->loop);
-        code = report(lab);
+        code = settings->flow.batches == 0 ? report(lab)
+                                            : lab_flow_report(lab, settings->flow_json_path);
     }
     *result = lab->result;
     int closed = lab_end(lab);

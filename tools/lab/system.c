@@ -149,6 +149,22 @@ static int derive(struct lab *lab)
     return LAB_EXIT_OK;
 }
 
+/* So many workflows, and room for the values of as many rows as may be open. */
+static int set_workflows(struct lab *lab)
+{
+    char assignment[64];
+    if (lab->settings->flow.batches == 0) {
+        return LAB_EXIT_OK;
+    }
+    snprintf(assignment, sizeof assignment, "workflow.workflows=%u",
+             lab->settings->flow.clients * (lab->settings->flow.mix ? lab->settings->flow.batches
+                                                                    : 1));
+    int code = set(lab, assignment);
+    snprintf(assignment, sizeof assignment, "workflow.order=%s", lab->settings->order);
+    code = code != LAB_EXIT_OK ? code : set(lab, assignment);
+    return code != LAB_EXIT_OK ? code : set(lab, "workflow.values=4194304");
+}
+
 /* A connection for each tenant, and one to spare. */
 static int set_connections(struct lab *lab)
 {
@@ -180,6 +196,7 @@ int lab_configure(struct lab *lab)
     config_defaults(&lab->options);
     int code = set_all(lab, base_sets, sizeof base_sets / sizeof base_sets[0]);
     code = code != LAB_EXIT_OK ? code : set_connections(lab);
+    code = code != LAB_EXIT_OK ? code : set_workflows(lab);
     code = code != LAB_EXIT_OK ? code : set_all(lab, settings->cost->settings, COST_SETTINGS_MAX);
     code = code != LAB_EXIT_OK ? code : set_all(lab, system->sets, SYSTEM_SETS_MAX);
     if (code == LAB_EXIT_OK && settings->policy != NULL) {

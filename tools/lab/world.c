@@ -160,7 +160,8 @@ static uint32_t collect(struct lab *lab, struct world_event *events, uint32_t ma
 
 static void advance(struct lab *lab, uint64_t until_us)
 {
-    uint64_t due_us = player_next_us(&lab->clients.player);
+    uint64_t due_us = player_next_us(&lab->clients.player), flow_us = lab_flow_next_us(lab);
+    due_us = flow_us < due_us ? flow_us : due_us;
     uint64_t next_us = due_us < until_us ? due_us : until_us;
     if (lab->engine_in_flight && lab->engine_due_us < next_us) {
         next_us = lab->engine_due_us;
@@ -185,11 +186,15 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     uint64_t begun_ns = aside_begin(lab);
     ASSERT(max >= 3);
     lab_engine_hear(lab);
+    if (lab->sockets.open) {
+        lab_flow_act(lab);
+    }
     uint32_t count = collect(lab, events, max);
     if (count == 0 && lab->sockets.opened == lab->sockets.count) {
         open_once(lab);
         advance(lab, until_us);
         lab_clients_submit_due(lab);
+        lab_flow_act(lab);
         count = collect(lab, events, max);
     }
     aside_end(lab, begun_ns);

@@ -34,7 +34,11 @@ double player_natural_rate(const struct trace *trace, uint32_t programs)
 
 uint64_t player_calls(const struct trace *trace, uint32_t programs)
 {
-    uint32_t count = runs_of(trace, programs), rest = count % trace->programs_count;
+    uint32_t count = runs_of(trace, programs);
+    if (count == 0) {
+        return 0;
+    }
+    uint32_t rest = count % trace->programs_count;
     uint64_t calls = (uint64_t)(count / trace->programs_count) * trace->calls_count;
     return calls + (rest > 0 ? trace->programs[rest].calls_first : 0);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What: a flow file (agentix-flow 1), read and expanded into flat nodes; the reference's own reader.
+"""What: a flow file (agentix-flow 1), read and expanded into flat nodes: the reference's own.
 
 It was written from the specification and shares no code with config/ or tools/agx. Where the
 specification is open, the reading stands beside the code with the word "Reading".

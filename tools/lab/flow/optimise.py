@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What: prune, merge, templated radix tree, cost, Algorithm 1, inner sequences: the reference's own.
+"""What: prune, merge, templated radix tree, cost, Algorithm 1, inner sequences: the reference.
 
 Written from the paper (section 5) and the specification; meant to be believed by reading. All
 costs are multiplied by M, the KV's tokens, so that they are integers.
