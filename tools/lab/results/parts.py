@@ -10,11 +10,13 @@ import foresight
 import hits
 import justitia
 import latency
+import schedules
 import waiting
+import workflows
 import workload
 
 PARTS = (capacity, cliff, justitia, foresight, defaults, workload, figure2, figure9, waiting, hits,
-         latency)
+         latency, workflows, schedules)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 

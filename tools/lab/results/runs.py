@@ -61,6 +61,25 @@ class Runs:
             os.replace(fresh, kept)
         return kept
 
+    def flows(self, batches, *words):
+        """One run of workflows: (file, file of rows) for each batch."""
+        files = [digest(path) for path in (self.program, *(p for batch in batches for p in batch))]
+        words = [str(word) for word in words]
+        key = hashlib.sha256("\0".join([*files, *words]).encode()).hexdigest()[:32]
+        kept = os.path.join(self.kept, key + ".json")
+        if not os.path.exists(kept):
+            self.count += 1
+            fresh = f"{kept}.{threading.get_ident()}"
+            done = subprocess.run([self.program, *(
+                word for flow, rows in batches
+                for word in ("--flow", str(flow), "--rows", str(rows))), *words, "--json", fresh],
+                capture_output=True, text=True)
+            if done.returncode != 0:
+                raise RuntimeError(f"{batches} {' '.join(words)}: {done.stderr.strip()}")
+            os.replace(fresh, kept)
+        with open(kept, encoding="utf-8") as file:
+            return json.load(file)
+
     def run(self, trace, system, *words):
         """One run; None where a call was refused."""
         with open(self.file("--json", trace, system, words), encoding="utf-8") as file:
