@@ -14,6 +14,7 @@ of all outputs must be equal. The model has random weights, and answers have fix
 KV is short: it holds `--kv` tokens, less than the prompts of all rows that could run."""
 import argparse
 import asyncio
+import resource
 import statistics
 import subprocess
 import sys
@@ -27,7 +28,7 @@ import agentix                                                  # noqa: E402
 from graphs import Builder, Outside, Tokens, run_outside   # noqa: E402
 from appliance import BUILD, appliance, free_port, read_stats   # noqa: E402
 
-STATS = ("calls_completed", "tokens_computed", "prefix_hit_tokens", "preemptions",
+STATS = ("cpu_s", "calls_completed", "tokens_computed", "prefix_hit_tokens", "preemptions",
          "recomputed_tokens")
 
 
@@ -62,7 +63,8 @@ class Live:
         self.tokens = Tokens(self.model)
 
     def measure(self, work):
-        """Seconds, tokens of the outputs, and statistics of one run on a fresh appliance."""
+        """Seconds, tokens of the outputs, and statistics of one run on a fresh appliance; among
+        these its CPU time, which other work on the machine disturbs less."""
         port = free_port()
         settings = (f"model.path={self.model}", f"kv.device_blocks={self.chosen.kv // 16}",
                     "kv.sharing=domain", "limits.calls=4096", "limits.calls_per_connection=4096",
@@ -74,9 +76,11 @@ class Live:
                 begun = time.perf_counter()
                 outputs = await work(client)
                 return time.perf_counter() - begun, outputs
+        before = cpu_s()
         with appliance(self.directory, *settings) as to:
             seconds, outputs = asyncio.run(body(to))
-            return seconds, outputs, read_stats(port)
+            stats = read_stats(port)
+        return seconds, outputs, {"cpu_s": round(cpu_s() - before, 1), **stats}
 
     def compare(self, name):
         builder = Builder(self.chosen.scale)
@@ -98,6 +102,12 @@ class Live:
                 print(f"  {name} {side:8} {seconds:6.1f} s  " + ", ".join(
                     f"{stat} {stats[stat]}" for stat in STATS if stat in stats), flush=True)
         report(name, len(rows) * len(outside.pieces), taken)
+
+
+def cpu_s():
+    """Of processes that we have started, and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def report(name, nodes, taken):
