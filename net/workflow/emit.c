@@ -34,8 +34,9 @@ static bool begin_ask(struct workflow *flow)
     for (uint32_t i = 0; flow->asked > 0 && i < flow->rows_max * flow->nodes_count; i++) {
         uint32_t row = i / flow->nodes_count, node = i % flow->nodes_count;
         struct workflow_instance *instance = &flow->instances[i];
-        if (flow->rows[row].state == WORKFLOW_ROW_OPEN && workflow_is_op(flow, node) &&
-            instance->state == WORKFLOW_ASKED && !instance->has_asked) {
+        /* After a break a row is the client's only once it has sent it again. */
+        if (flow->rows[row].is_awaited && flow->rows[row].state == WORKFLOW_ROW_OPEN &&
+            workflow_is_op(flow, node) && instance->state == WORKFLOW_ASKED && !instance->has_asked) {
             instance->has_asked = true;
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_ASK, .row = row,
                                                      .index = node};

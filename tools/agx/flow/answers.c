@@ -83,6 +83,8 @@ static int end_row(struct runner *r, const struct agx_flow_event *event)
     r->states[event->row] = ROW_DONE;
     r->rows_open--;
     r->rows_done++;
+    r->is_full = false;
+    r->tries = 0;
     r->calls += event->calls;
     r->shared += event->shared;
     r->fetched += event->fetched;
@@ -191,10 +193,35 @@ int runner_answer(struct runner *r)
 static int open_flow(struct runner *r, const struct agx_flow_event *event)
 {
     r->is_open = true;
+    r->is_resumed = event->is_resumed != 0;
     r->tries = 0;
     r->rows_max = event->rows < AGX_FLOW_ROWS_MAX ? event->rows : AGX_FLOW_ROWS_MAX;
     if (event->is_resumed) {
         fprintf(stderr, "agx flow: the workflow was there: it goes on\n");
+    }
+    return EXIT_COMPLETE;
+}
+
+/* A row found no place. Rows of a kept workflow that are open there and that we have not sent again
+ * take places, too, and give them up when it is their turn here: so the next row is tried. */
+static int wait_for_place(struct runner *r, const struct agx_fault *fault)
+{
+    uint64_t pause_us = 0;
+    r->is_full = true;
+    if (r->rows_open == 0 && !retry_again(&r->retry, fault, &r->tries, &pause_us)) {
+        return dial_refused(fault);
+    }
+    r->full_until_us = dial_now_us() + pause_us;
+    return EXIT_COMPLETE;
+}
+
+/* A kept workflow that has ended takes no rows but those that it has on record. */
+static int begin_anew(struct runner *r)
+{
+    if (!r->is_stale) {
+        fprintf(stderr, "agx flow: it had ended; it begins again\n");
+        r->is_stale = r->is_ending = true;
+        return agx_flow_end(&r->dial.agx, &r->run, 0) == AGX_OK ? EXIT_COMPLETE : EXIT_REFUSED;
     }
     return EXIT_COMPLETE;
 }
@@ -206,11 +233,12 @@ static int take_refusal(struct runner *r)
     if (strcmp(fault->frame, "ROW") == 0 && fault->is_busy && fault->found < r->rows.count &&
         r->states[fault->found] == ROW_SENT) {
         r->states[fault->found] = ROW_TO_SEND;
-        r->first_to_send = fault->found < r->first_to_send ? (uint32_t)fault->found
-                                                           : r->first_to_send;
         r->rows_open--;
-        r->rows_max = r->rows_open > 0 ? r->rows_open : 1;      /* so many it takes */
-        return EXIT_COMPLETE;
+        return wait_for_place(r, fault);
+    }
+    if (strcmp(fault->frame, "ROW") == 0 && r->is_resumed &&
+        status_from_wire(fault->code) == STATUS_BAD_FLOW_UNKNOWN) {
+        return begin_anew(r);
     }
     if (strcmp(fault->frame, "FLOW_OPEN") == 0 && fault->is_busy &&
         retry_wait(&r->retry, fault, &r->tries)) {
@@ -242,7 +270,7 @@ int runner_take(struct runner *r, const struct agx_event *event)
     case AGX_FLOW_ROW_DONE:
         return end_row(r, event->flow);
     default:
-        r->is_done = true;
-        return EXIT_COMPLETE;
+        r->is_done = !r->is_stale;
+        return r->is_done || runner_open_again(r, true) == AGX_OK ? EXIT_COMPLETE : EXIT_REFUSED;
     }
 }

@@ -153,23 +153,27 @@ static int fail(struct runner *r, enum agx_result result, const char *what)
     return dial_fail(&r->dial.agx, result, what);
 }
 
-/* After a break. Without --keep the appliance has cancelled what it had: another id, then. */
-static int open_again(struct runner *r)
+enum agx_result runner_open_again(struct runner *r, bool other_id)
 {
-    fprintf(stderr, "agx flow: the connection broke; waiting for the appliance\n");
-    enum agx_result result = dial_resume(&r->dial, DIAL_PATIENCE_MS);
-    if (result != AGX_OK) {
-        return fail(r, result, "workflow");
-    }
     runner_forget(r);
     for (uint32_t i = 0; i < r->rows.count; i++) {
         values_drop(&r->values, i);
         r->states[i] = r->states[i] == ROW_SENT ? ROW_TO_SEND : r->states[i];
     }
-    r->rows_open = r->first_to_send = 0;
-    r->is_open = r->is_ending = false;
-    r->run.flow_id += !r->settings->keep;
-    result = agx_flow_open(&r->dial.agx, &r->run);
+    r->rows_open = r->next = 0;
+    r->is_open = r->is_ending = r->is_full = r->is_stale = false;
+    r->run.flow_id += other_id;
+    return agx_flow_open(&r->dial.agx, &r->run);
+}
+
+/* After a break. Without --keep the appliance has cancelled what it had: another id, then. */
+static int go_on(struct runner *r)
+{
+    fprintf(stderr, "agx flow: the connection broke; waiting for the appliance\n");
+    enum agx_result result = dial_resume(&r->dial, DIAL_PATIENCE_MS);
+    if (result == AGX_OK) {
+        result = runner_open_again(r, !r->settings->keep);
+    }
     return result == AGX_OK ? EXIT_COMPLETE : fail(r, result, "workflow");
 }
 
@@ -183,20 +187,43 @@ static enum agx_result send_row(struct runner *r, uint32_t row)
     return agx_flow_row(&r->dial.agx, &r->run, row, columns, r->rows.columns);
 }
 
-/* As many rows as may be open; when all are done, the end. AGX_AGAIN: later. */
+/* The next row that is to be sent, round and round; rows.count: there is none. */
+static uint32_t row_to_send(struct runner *r)
+{
+    for (uint32_t i = 0; i < r->rows.count; i++) {
+        uint32_t row = (r->next + i) % r->rows.count;
+        if (r->states[row] == ROW_TO_SEND) {
+            r->next = row + 1;
+            return row;
+        }
+    }
+    return r->rows.count;
+}
+
+/* Milliseconds until a refused row is tried again; -1: an event will tell. */
+static int pause_ms(const struct runner *r)
+{
+    uint64_t now_us = dial_now_us();
+    if (!r->is_full || r->rows_open > 0) {
+        return -1;
+    }
+    return r->full_until_us <= now_us ? 0 : (int)((r->full_until_us - now_us) / 1000 + 1);
+}
+
+/* As many rows as may be open; when all are done, the end. */
 static enum agx_result send_rows(struct runner *r)
 {
     enum agx_result result = AGX_OK;
-    while (r->is_open && !r->is_ending && r->rows_open < r->rows_max && result == AGX_OK) {
-        while (r->first_to_send < r->rows.count && r->states[r->first_to_send] != ROW_TO_SEND) {
-            r->first_to_send++;
-        }
-        if (r->first_to_send == r->rows.count) {
+    r->is_full = r->is_full && pause_ms(r) != 0;
+    while (r->is_open && !r->is_ending && !r->is_full && r->rows_open < r->rows_max &&
+           result == AGX_OK) {
+        uint32_t row = row_to_send(r);
+        if (row == r->rows.count) {
             break;
         }
-        result = send_row(r, r->first_to_send);
+        result = send_row(r, row);
         if (result == AGX_OK) {
-            r->states[r->first_to_send] = ROW_SENT;
+            r->states[row] = ROW_SENT;
             r->rows_open++;
         }
     }
@@ -204,18 +231,19 @@ static enum agx_result send_rows(struct runner *r)
         result = agx_flow_end(&r->dial.agx, &r->run, 0);
         r->is_ending = result == AGX_OK;
     }
-    return result == AGX_AGAIN ? AGX_OK : result;
+    return result == AGX_AGAIN ? AGX_OK : result;       /* when earlier frames are sent */
 }
 
 static void wait_for_news(struct runner *r)
 {
     struct pollfd polls[2 * LAMBDA_RUNNING_MAX + 1];
     uint32_t count = lambdas_polls(&r->lambdas, polls);
+    int pause = pause_ms(r), wait = agx_wait_ms(&r->dial.agx);
     polls[count++] = (struct pollfd){
         .fd = agx_descriptor(&r->dial.agx),
         .events = (short)(POLLIN | (agx_wants_write(&r->dial.agx) ? POLLOUT : 0))};
-    if (interrupts == 0 || r->is_ending) {
-        poll(polls, count, agx_wait_ms(&r->dial.agx));
+    if (interrupts == 0 || (r->is_ending && !r->is_stale)) {
+        poll(polls, count, wait < 0 || (pause >= 0 && pause < wait) ? pause : wait);
     }
 }
 
@@ -232,7 +260,7 @@ static int take_events(struct runner *r)
         code = code == EXIT_COMPLETE ? runner_answer(r) : code;
     }
     if (code == EXIT_COMPLETE && result == AGX_ERROR_CLOSED) {
-        return open_again(r);
+        return go_on(r);
     }
     return result == AGX_OK || result == AGX_AGAIN ? code : fail(r, result, "workflow");
 }
@@ -263,7 +291,7 @@ static int loop(struct runner *r)
             return fail(r, result, "row");
         }
         wait_for_news(r);
-        if (interrupts > 0 && !r->is_ending && leave(r)) {
+        if (interrupts > 0 && (!r->is_ending || r->is_stale) && leave(r)) {
             return r->code;
         }
         code = runner_answer(r);

@@ -22,13 +22,17 @@ struct runner {
     struct flow_file *file;
     struct rows rows;
     uint8_t *states;                        /* [rows.count], enum row_state */
-    uint32_t rows_done, rows_open, rows_max, first_to_send;
+    uint32_t rows_done, rows_open, rows_max;
+    uint32_t next;                          /* row to look at, round and round */
+    bool is_full;                           /* a row was refused: until another is done, or, */
+    uint64_t full_until_us;                 /* where none of ours is open, until then */
     uint32_t outputs_shown;                 /* those of the file; more are there to be measured */
     struct dial dial;
     struct retry retry;
     uint32_t tries;
     struct agx_flow_run run;
-    bool is_open, is_ending, is_done;
+    bool is_open, is_resumed, is_ending, is_done;
+    bool is_stale;                          /* resumed, but it had ended: begins again after that */
     struct values values;
     struct lambdas lambdas;
     struct asks asks;
@@ -44,4 +48,6 @@ int runner_take(struct runner *r, const struct agx_event *event);
 int runner_answer(struct runner *r);
 /* After a break: nothing that was asked is to be answered. */
 void runner_forget(struct runner *r);
+/* Opens the workflow for what is not done: after a break, or under another id. */
+enum agx_result runner_open_again(struct runner *r, bool other_id);
 void runner_show_progress(const struct runner *r);
