@@ -36,7 +36,8 @@ static bool begin_ask(struct workflow *flow)
         struct workflow_instance *instance = &flow->instances[i];
         /* After a break a row is the client's only once it has sent it again. */
         if (flow->rows[row].is_awaited && flow->rows[row].state == WORKFLOW_ROW_OPEN &&
-            workflow_is_op(flow, node) && instance->state == WORKFLOW_ASKED && !instance->has_asked) {
+            workflow_is_op(flow, node) && instance->state == WORKFLOW_ASKED &&
+            !instance->has_asked) {
             instance->has_asked = true;
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_ASK, .row = row,
                                                      .index = node};
