@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 
-from appliance import BUILD, HANG_S
+from appliance import BUILD, HANG_S, Appliance, run
 from protocol import (ANSWER, ASK, ASK_LAST, ERROR, FLOW_CANCEL, FLOW_CLOSE, FLOW_DONE, FLOW_OK,
                       FLOW_OPEN, HELLO, KEEP, LAST, ROW, ROW_DONE, VALUE, WELCOME, digest, frame,
                       pack, unpack)
@@ -235,3 +235,19 @@ def test_what_is_wrong_is_said_before_anything_is_sent():
     assert code == 2 and "--lambda other=PATH is missing" in err, err
     code, _, err = run_client(Script(), flow=FLOW.replace("why", "whence"))
     assert code == 2 and "rows: line 1: found why, expected the name of an input" in err, err
+
+
+def test_a_kept_workflow_of_a_real_appliance_gives_the_same_values_again():
+    flow = ("agentix-flow 1\ninput q\nllm a max=6 = \"Q: \" q\nlambda same max=9 = a\n"
+            "output a same\n")
+    with tempfile.TemporaryDirectory() as folder, Appliance() as appliance:
+        for name, text in (("flow", flow), ("rows", "q\n" + "".join(f"{i}\n" for i in range(100)))):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        runs = [run("agx", "--to", appliance.to, "flow", "--inputs", folder + "/rows",
+                    "--lambda", "same=/bin/cat", "--keep", "--program", "p", "--json",
+                    folder + "/flow") for _ in range(2)]
+    assert [done.returncode for done in runs] == [0, 0], runs
+    assert "the workflow was there" in runs[1].stderr, runs[1].stderr
+    first, second = (sorted(done.stdout.splitlines()) for done in runs)
+    assert first == second and len(first) == 200
