@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: whatever the graph, every order is a schedule, and its cost is what the model says.
- * Method: random graphs with prompts that begin alike. A naive model spells every prompt out, symbol
- * by symbol, and adds up the cost of the order that was found; it knows neither tree nor bitmaps.
+ * Method: random graphs with prompts that begin alike. A naive model spells every prompt out,
+ * symbol by symbol, and adds up the cost of the order that was found; it knows neither tree nor
+ * bitmaps.
  * Stopped after each bit of work, the optimiser finds the same.
  */
 #include <stdio.h>
