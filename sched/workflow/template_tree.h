@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the templated radix tree (paper 002, section 5 and appendix A): the prompts of all
- * operators by what they begin with, over symbols. A symbol is a token, or the place of a value: that of the
- * node whose value it is. A label is a part of one operator's prompt and is not copied.
+ * operators by what they begin with, over symbols. A symbol is a token, or the place of a value:
+ * that of the node whose value it is. A label is a part of one operator's prompt; it is not copied.
  *
  * A leaf is an operator; its label is the rest of its prompt, which may be empty. Children have
  * places: a node that is split keeps its place in its parent, and what is new comes last.
