@@ -12,7 +12,9 @@ import flows                        # noqa: E402
 
 ORDERS = ("auto", "helium", "lspf", "arrival", "random", "opwise", "querywise")
 BASE = "helium"
-ROWS, SEED = 48, 1
+FEW = (BASE, "random", "arrival", "opwise")
+ROWS, SEED, SEEDS_MORE = 48, 1, (2, 3, 4, 5)
+MEMORY = (1250, 2500, 5000, 10000, 26875)
 TIGHT, AMPLE = 2500, 26875          # KV blocks of 16 tokens: 40,000 and 430,000
 CLIENTS, LOAD, SEEDS = (4, 8, 16), 0.9, (0, 1, 2)
 BETWEEN = (("fcfs", "helium"), ("justitia", "arrival"), ("justitia", "helium"),
@@ -27,11 +29,11 @@ def kv(blocks):
 class Flows:
     """The workloads as files, and their runs."""
 
-    def __init__(self, runs, rows):
-        self.runs, self.folders = runs, {}
+    def __init__(self, runs, rows, seed=SEED):
+        self.runs, self.rows, self.folders = runs, rows, {}
         for name, roles_first in (("shared", False), ("roles", True)):
-            folder = pathlib.Path(runs.kept) / f"flows-{name}"
-            flows.write(folder, flows.flows(False, roles_first), rows, SEED)
+            folder = pathlib.Path(runs.kept) / f"flows-{name}-{rows}-{seed}"
+            flows.write(folder, flows.flows(False, roles_first), rows, seed)
             self.folders[name] = folder
 
     def run(self, layout, name, order, words, days=1):
@@ -74,19 +76,37 @@ def fill_orders(page, made):
     return got
 
 
+def means(made, got):
+    """Cells: all makespans of helium together; the others of FEW against it."""
+    return [f"{sum(got[name, BASE]['makespan_s'] for name in made.names()):.0f}",
+            *(f"{statistics.mean(against(got, name, order) for name in made.names()):.2f}"
+              for order in FEW[1:])]
+
+
 def fill_layouts(page, made, tight):
     """Means over the workloads."""
-    few = (BASE, "random", "arrival", "opwise")
-    roles = makespans(made, "roles", TIGHT, few)
-    ample = makespans(made, "shared", AMPLE, few)
+    roles = makespans(made, "roles", TIGHT, FEW)
+    ample = makespans(made, "shared", AMPLE, FEW)
     rows = []
     for title, got in (("40,000 tokens, what is shared first", tight),
                        ("40,000 tokens, roles first", roles),
                        ("430,000 tokens, what is shared first", ample)):
-        rows.append([title, f"{sum(got[n, BASE]['makespan_s'] for n in made.names()):.0f}",
-                     *(f"{statistics.mean(against(got, n, o) for n in made.names()):.2f}"
-                       for o in few[1:])])
-    page.table("workflow-layouts", ["KV, prompts", f"{BASE}, s, all", *few[1:]], rows)
+        rows.append([title, *means(made, got)])
+    page.table("workflow-layouts", ["KV, prompts", f"{BASE}, s, all", *FEW[1:]], rows)
+
+
+def fill_memory(page, made):
+    """Means over the workloads, against helium with as much KV, and for other rows."""
+    rows = []
+    for blocks in MEMORY:
+        got = makespans(made, "shared", blocks, FEW)
+        rows.append([f"{16 * blocks:,}", *means(made, got)])
+    page.table("workflow-memory", ["tokens of KV", f"{BASE}, s, all", *FEW[1:]], rows)
+    rows = []
+    for seed in (SEED, *SEEDS_MORE):
+        got = makespans(Flows(made.runs, made.rows, seed), "shared", TIGHT, FEW)
+        rows.append([seed, *means(made, got)])
+    page.table("workflow-seeds", ["rows drawn with", f"{BASE}, s, all", *FEW[1:]], rows)
 
 
 def fill_days(page, made):
@@ -141,5 +161,6 @@ def fill(page, runs, quick):
     made = Flows(runs, 12 if quick else ROWS)
     tight = fill_orders(page, made)
     fill_layouts(page, made, tight)
+    fill_memory(page, made)
     fill_days(page, made)
     fill_clients(page, made)
