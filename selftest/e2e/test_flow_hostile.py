@@ -256,3 +256,16 @@ def test_a_workflow_of_another_program_is_cancelled_by_its_own_client_only():
         c.send(row(0, b"x") + end(FLOW_CANCEL))
         assert c.until(ROW_DONE)[1]["status"] in (0, GONE_CANCELLED)
         assert c.until(FLOW_DONE)[1]["status"] == GONE_CANCELLED
+
+
+def test_a_row_that_never_began_tells_nothing_of_an_earlier_workflow():
+    """The slot of a workflow is used again: what its rows gave is not the next client's."""
+    with Appliance(MODEL) as a, Flows(a.tcp) as client:
+        client.open(SIMPLE, [1, 0])
+        client.send(row(1, b"a secret") + end(FLOW_CLOSE, 1))
+        client.until(FLOW_DONE)
+        client.send(opening(SIMPLE, [1]) + row(1, b"") + end(FLOW_CANCEL))
+        kind, fields, rest = client.until(VALUE, ROW_DONE)
+        assert kind == ROW_DONE, (fields, rest)
+        assert fields["status"] == GONE_CANCELLED, fields
+        client.until(FLOW_DONE)

@@ -71,6 +71,30 @@ static void test_encode_spm_text_never_gives_control_tokens(void **state)
     assert_encodes("a<s>b", true, PIECE(6), 1, PIECE(0), PIECE(2)); /* a prefix for each text */
 }
 
+/* What a text that goes on another one gives. */
+static void encode_inner(const char *text, bool parse_special)
+{
+    const struct vocab_input input = {.text = text, .bytes = (uint32_t)strlen(text),
+                                      .parse_special = parse_special, .no_space_prefix = true};
+    struct vocab_output output = {.tokens = tokens, .max = TOKENS_MAX};
+    assert_status(STATUS_OK, vocab_encode(&vocab, &scratch, &input, &output));
+    tokens_count = output.count;
+}
+
+static void test_encode_spm_text_that_goes_on_has_no_prefix(void **state)
+{
+    load_spm(true, true, letters, LETTERS_COUNT);
+    encode_inner("a", false);
+    assert_tokens((const uint32_t[]){PIECE(1)}, 1);
+    encode_inner(" a", false);
+    assert_tokens((const uint32_t[]){PIECE(6)}, 1);
+    encode_inner("a<s>b", true);                        /* after a special token as ever */
+    assert_tokens((const uint32_t[]){PIECE(1), 1, PIECE(0), PIECE(2)}, 4);
+    encode_inner("<s>b", true);
+    assert_tokens((const uint32_t[]){1, PIECE(0), PIECE(2)}, 3);
+    assert_encodes("a", false, PIECE(6));               /* the next text has it again */
+}
+
 static void test_encode_finds_longest_special_first(void **state)
 {
     load_spm(true, false, letters, LETTERS_COUNT);
@@ -297,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_encode_spm_unknown_characters_become_bytes),
         cmocka_unit_test(test_encode_invalid_utf8_is_data),
         cmocka_unit_test(test_encode_spm_text_never_gives_control_tokens),
+        cmocka_unit_test(test_encode_spm_text_that_goes_on_has_no_prefix),
         cmocka_unit_test(test_encode_finds_longest_special_first),
         cmocka_unit_test(test_encode_bpe_takes_lowest_rank_first),
         cmocka_unit_test(test_encode_llama_bpe_takes_whole_words),
