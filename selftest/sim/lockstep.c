@@ -239,9 +239,9 @@ static void cancel(struct sim *sim, uint32_t index)
     }
 }
 
-/* Stop strings that net has found in the tokens of the step that was settled: it asks for the ends
- * of these calls after all other commands. */
-static void take_stops(struct sim *sim)
+/* Stop strings that net has found in the tokens of the step that was settled: these calls are to end
+ * when the commands come, and none of them can run any more, ... */
+static void note_stops(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
     for (uint32_t i = 0; i < sim->limits.calls; i++) {
@@ -250,6 +250,15 @@ static void take_stops(struct sim *sim)
         if (mirror->open && call->stop_text_hit && !mirror->stop_text) {
             mirror->stop_text = mirror->cancel = true;
             mirror->stop_text_tokens = call->stop_text_tokens;
+        }
+    }
+}
+
+/* ... and they end after all other commands. */
+static void take_stops(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.calls; i++) {
+        if (lockstep_of(sim)->naive.calls[i].stop_text) {
             cancel(sim, i);
         }
     }
@@ -286,6 +295,7 @@ static void take_in(struct sim *sim)
     if (sim->loop.sched.engine_failed) {
         begin_again(sim);
     }
+    note_stops(sim);
     for (uint32_t i = 0; i < lockstep->commands_count; i++) {
         const struct command *command = &lockstep->commands[i];
         if (command->kind == COMMAND_CALL) {
