@@ -287,7 +287,7 @@ bool sim_flow_exchange(struct sim *sim, uint32_t client)
     return true;
 }
 
-/* What no client of the SDK would know of: its workflow is kept, or lost with its connection. */
+/* With KEEP, the client may come back for it. */
 static void lose(struct sim *sim, struct sim_flow *flow)
 {
     bool is_kept = (flow->graph.flags & WIRE_FLOW_OPEN_KEEP) != 0 && !flow->is_over &&

@@ -75,7 +75,7 @@ void sim_flow_end_if_told(struct sim_flow *flow)
 
 /* ---- FLOW_OK --------------------------------------------------------------------------------- */
 
-/* Nodes that the appliance executes for somebody: LLM nodes and lambdas. */
+/* How many of these are executed: LLM nodes and lambdas. */
 static uint32_t count_ops(const struct sim_graph *graph, uint32_t nodes)
 {
     uint32_t count = 0;

@@ -108,7 +108,7 @@ uint32_t sim_row_frame(const struct sim_flow *flow, const struct sim_flow_row *r
 
 /* ---- flow_twin.c ----------------------------------------------------------------------------- */
 
-/* The value of a node, for who composes every prompt himself. Any node may be asked. */
+/* The value of a node, of any kind. */
 const struct sim_flow_value *sim_flow_value(struct sim *sim, const struct sim_flow *flow,
                                             const struct sim_flow_row *row, uint32_t node);
 /* What a lambda is asked, as text. Returns its bytes. */

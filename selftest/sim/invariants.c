@@ -87,9 +87,8 @@ static const struct invariant_row {
     [INVARIANT_NEWS] = {"a pass tells everything that there is room for", EACH_PASS, check_news},
     [INVARIANT_STREAM] = {"the tokens of a round are published while its step goes on", EACH_PASS,
                           sim_oracle_check_stream},
-    [INVARIANT_WORKFLOW] = {"a workflow gives what its client would get who makes every call "
-                            "himself, and one answer for each row (flow_oracle.c)",
-                            WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_WORKFLOW] = {"a workflow gives what a client gets that makes every call itself, "
+                            "and one answer for each row (flow_oracle.c)", WHEN_IT_HAPPENS, NULL},
 };
 
 const char *invariant_text(enum invariant invariant)

@@ -143,7 +143,7 @@ static uint32_t make_call(struct sim *sim, uint8_t *bytes)
     return wire_call_encode(&call, bytes, FRAME_BYTES_MAX);
 }
 
-/* The id of a workflow that somebody has open, or a small one. */
+/* The id of a workflow that a client has open, or a small one. */
 static uint64_t draw_flow_id(struct sim *sim)
 {
     const struct sim_flow *flow = &sim->flows[sim_choose(sim, SIM_FLOWS_MAX)];
