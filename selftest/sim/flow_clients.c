@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: clients of workflows, without the SDK's session. They open small graphs, send rows (some
- * equal, some twice, some with too few columns, some after FLOW_CLOSE), answer questions late, twice, or ones
- * that were never asked, close, cancel, and go away. After a break they open some of their workflows
- * again, by the same bytes, and send the rows that have no ROW_DONE again.
+ * equal, some twice, some with too few columns, some after FLOW_CLOSE), answer questions late, twice
+ * or never, and ones that were never asked, close, cancel, and go away. After a break they open some
+ * of their workflows again, by the same bytes, and send the rows that have no ROW_DONE again.
  */
 #include <string.h>
 
@@ -53,6 +53,17 @@ static void say_graph(struct sim *sim, const struct sim_graph *graph)
     }
 }
 
+/* A new one, or that of another workflow: each waits for calls of the other. */
+static void draw_graph(struct sim *sim, struct sim_flow *flow)
+{
+    const struct sim_flow *other = &sim->flows[sim_choose(sim, SIM_FLOWS_MAX)];
+    if (sim_choose(sim, 3) == 2 && other != flow && other->in_use) {
+        flow->graph = other->graph;
+    } else {
+        sim_graph_draw(sim, &flow->graph);
+    }
+}
+
 static void open_flow(struct sim *sim, uint32_t client)
 {
     struct sim_flow *flow = NULL;
@@ -67,7 +78,7 @@ static void open_flow(struct sim *sim, uint32_t client)
     *flow = (struct sim_flow){
         .in_use = true, .client = client, .is_asked = true, .since_us = sim->loop.now_us,
         .flow_id = (uint64_t)client << 40 | ++client_at(sim, client)->calls_number};
-    sim_graph_draw(sim, &flow->graph);
+    draw_graph(sim, flow);
     sim_flow_program_id(program_id);
     flow->frame_bytes = sim_graph_frame(&flow->graph, flow->flow_id, program_id, flow->frame,
                                         sizeof flow->frame);
@@ -175,7 +186,7 @@ static void answer(struct sim *sim, struct sim_flow *flow, struct sim_flow_row *
     row->is_answered[node] = true;
 }
 
-/* Questions, each at its own time. */
+/* Questions, each at its own time, and some not at all. */
 static void answer_some(struct sim *sim, struct sim_flow *flow)
 {
     for (uint32_t i = 0; i < SIM_FLOW_ROWS * SIM_FLOW_NODES; i++) {
@@ -183,8 +194,11 @@ static void answer_some(struct sim *sim, struct sim_flow *flow)
         uint32_t node = i % SIM_FLOW_NODES;
         bool is_open = row->state == SIM_ROW_SENT || row->state == SIM_ROW_DUE;
         bool is_due = is_open && row->asks[node].is_whole && !row->is_answered[node];
-        if (is_due && (sim->calm || sim_choose(sim, 4) < 3)) {
+        uint32_t mood = is_due && !sim->calm ? sim_choose(sim, 32) : 0;
+        if (is_due && mood < 24) {
             answer(sim, flow, row, node);
+        } else if (mood == 31) {
+            row->asks[node].is_whole = false;   /* never */
         }
     }
 }

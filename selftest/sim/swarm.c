@@ -186,7 +186,7 @@ static void draw_workflows(struct sim *sim)
     set(sim, "workflow.pieces=%u", 32 - small(sim, 0, 28));
     set(sim, "workflow.tokens=%u", 128 - small(sim, 0, 120));
     set(sim, "workflow.rows=%u", small(sim, 1, 12));
-    set(sim, "workflow.values=%u", 4096 - small(sim, 0, 4080));
+    set(sim, "workflow.values=%u", sim_choose(sim, 2) == 0 ? 4096 : small(sim, 16, 512));
     set(sim, "workflow.cache=%u", cache);
     set(sim, "workflow.cache_tokens=%u", 16 * small(sim, 1, 64));
 }
