@@ -118,6 +118,7 @@ static void take_commands(struct sim *sim)
         lockstep->is_on = lockstep->is_on && command->kind != COMMAND_WORKFLOW_OPEN;
     }
     lockstep->commands_count = count;
+    lockstep->commands_end = exchange->inbox_ring.tail;
 }
 
 static void settle(struct sim *sim)
@@ -254,12 +255,15 @@ static void note_stops(struct sim *sim)
     }
 }
 
-/* ... and they end after all other commands. */
+/* ... and they end after all other commands, in the order in which net has found them. */
 static void take_stops(struct sim *sim)
 {
-    for (uint32_t i = 0; i < sim->limits.calls; i++) {
-        if (lockstep_of(sim)->naive.calls[i].stop_text) {
-            cancel(sim, i);
+    const struct sim_lockstep *lockstep = lockstep_of(sim);
+    const struct exchange *exchange = &sim->loop.exchange;
+    for (uint32_t i = lockstep->commands_end; i != exchange->inbox_ring.tail; i++) {
+        const struct command *command = &exchange->inbox[i & (exchange->inbox_ring.capacity - 1)];
+        if (command->kind == COMMAND_CANCEL && lockstep->naive.calls[command->call].stop_text) {
+            cancel(sim, command->call);
         }
     }
 }

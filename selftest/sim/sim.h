@@ -34,7 +34,7 @@ struct sim_lockstep {
     bool is_on;
     bool has_taken_in;              /* the commands of this pass */
     uint64_t foreseen;              /* by classes, when the pass began */
-    uint32_t commands_count;
+    uint32_t commands_count, commands_end;      /* end: place of the next one in the inbox */
     struct command commands[SIM_COMMANDS_MAX];
     bool is_doomed[SIM_COMMANDS_MAX];   /* a CALL whose client has gone or cancelled */
     uint64_t salts[SIM_PROGRAMS_MAX];   /* of the programs that it has met */
