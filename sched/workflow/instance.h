@@ -41,7 +41,7 @@ void sched_instance_ready(struct sched *sched, struct sched_instance of, uint64_
 /* Every instance of the row without a value fails. */
 void sched_instance_fail_row(struct sched *sched, struct workflow *flow, uint32_t row,
                              enum status status);
-/* A row that has not begun ends. Its instances still are those of the row that had its place before,
- * of whatever client: they lose their values. */
+/* A row that has not begun ends. Its instances still are those of the row that had its place
+ * before, of whatever client: they lose their values. */
 void sched_instance_end_given(struct sched *sched, struct workflow *flow, uint32_t row,
                               enum status status);

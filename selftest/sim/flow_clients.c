@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: clients of workflows, without the SDK's session. They open small graphs, send rows (some
- * equal, some twice, some with too few columns, some after FLOW_CLOSE), answer questions late, twice
- * or never, and ones that were never asked, close, cancel, and go away. After a break they open some
- * of their workflows again, by the same bytes, and send the rows that have no ROW_DONE again.
+ * equal, some twice, some with too few columns, some after FLOW_CLOSE), answer questions late,
+ * twice or never, and ones that were never asked, close, cancel, and go away. After a break they
+ * open some of their workflows again, by the same bytes, and send the rows that have no ROW_DONE
+ * again.
  */
 #include <string.h>
 
@@ -372,8 +373,8 @@ void sim_flow_act(struct sim *sim, uint32_t client)
 {
     static const enum flow_action actions[] = {
         FLOW_ACT_ROW, FLOW_ACT_ROW, FLOW_ACT_ROWS, FLOW_ACT_OPEN, FLOW_ACT_ROW, FLOW_ACT_OPEN,
-        FLOW_ACT_REST, FLOW_ACT_ROWS, FLOW_ACT_ROW_AGAIN, FLOW_ACT_OPEN, FLOW_ACT_ROWS, FLOW_ACT_ROW,
-        FLOW_ACT_CLOSE, FLOW_ACT_BAD_ROW, FLOW_ACT_ODD_ANSWER, FLOW_ACT_CANCEL};
+        FLOW_ACT_REST, FLOW_ACT_ROWS, FLOW_ACT_ROW_AGAIN, FLOW_ACT_OPEN, FLOW_ACT_ROWS,
+        FLOW_ACT_ROW, FLOW_ACT_CLOSE, FLOW_ACT_BAD_ROW, FLOW_ACT_ODD_ANSWER, FLOW_ACT_CANCEL};
     uint32_t index = sim_choose(sim, SIM_FLOWS_MAX);
     enum flow_action action = actions[sim_choose(sim, sizeof actions / sizeof *actions)];
     for (uint32_t i = 0; i < SIM_FLOWS_MAX; i++) {

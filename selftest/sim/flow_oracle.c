@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: what the clients of workflows must receive: one FLOW_OK for each FLOW_OPEN that is not
- * refused, one ROW_DONE for each ROW, one FLOW_DONE for each FLOW_OK, and in between the values that
- * flow_twin.c says, in order, with the digests of their tokens. A row that fails needs a reason.
+ * refused, one ROW_DONE for each ROW, one FLOW_DONE for each FLOW_OK, and in between the values
+ * that flow_twin.c says, in order, with the digests of their tokens. A row that fails needs a
+ * reason.
  */
 #include <string.h>
 
@@ -120,8 +121,9 @@ void sim_flow_take_ok(struct sim *sim, uint32_t client, const struct wire_flow_o
     REQUIRE(sim->swarm.has_words, "a workflow without a vocabulary");
     bool is_unordered = frame->given == 0 && frame->left == 0 &&
                         (flow->is_cancelled || sim->loop.sched.engine_failed || sim->orders.drain);
-    REQUIRE(is_unordered || (frame->given == given && frame->pruned == given - count_ops(graph, needed(graph)) &&
-                frame->given == frame->pruned + frame->merged + frame->left),
+    uint32_t pruned = given - count_ops(graph, needed(graph));
+    REQUIRE(is_unordered || (frame->given == given && frame->pruned == pruned &&
+                             given == pruned + frame->merged + frame->left),
             "FLOW_OK: %u given, %u pruned, %u merged, %u left; %u were given", frame->given,
             frame->pruned, frame->merged, frame->left, given);
     REQUIRE(frame->rows == sim->limits.workflow.rows, "FLOW_OK: %u rows", frame->rows);
@@ -304,7 +306,8 @@ static void check_row(struct sim *sim, const struct sim_flow *flow, const struct
     REQUIRE(frame->digest == digest, "row %u: its digest is not that of its tokens", row->number);
 }
 
-void sim_flow_take_row_done(struct sim *sim, uint32_t client, const struct wire_flow_row_done *frame)
+void sim_flow_take_row_done(struct sim *sim, uint32_t client,
+                            const struct wire_flow_row_done *frame)
 {
     struct sim_flow *flow = open_flow(sim, client, frame->flow_id);
     struct sim_flow_row *row = open_row(sim, flow, frame->row);

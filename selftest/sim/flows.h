@@ -4,13 +4,15 @@
  * What: workflows as their clients know them: what was drawn and sent, and what has come back. Part
  * of sim.h.
  *
- *   flow_draw.c      graphs, rows and their frames       flow_clients.c   who sends what, and when
- *   flow_twin.c      what every node's value must be     flow_oracle.c    each frame that comes back
+ *   flow_draw.c      graphs, rows and their frames    flow_clients.c   who sends what, and when
+ *   flow_twin.c      what every value must be         flow_oracle.c    what comes back
+ *                                                     flow_frames.c    its frames, and refusals
  *
  * All workflows of a run have one program id, and greedy nodes one seed: the tokens of the fake
- * engine depend on the program (its KV is salted) and on the seed, and the prompt cache, which is a
- * trust domain's, knows neither. For the same reason workflow clients have trust domains without
- * hostile clients where there is a cache: a hostile client's workflow may have any program and seed.
+ * engine depend on the program (its KV is salted) and on the seed, and the prompt cache, which is
+ * a trust domain's, knows neither. For the same reason workflow clients have trust domains without
+ * hostile clients where there is a cache: a hostile client's workflow may have any program and
+ * seed.
  */
 #include "net/wire.h"
 

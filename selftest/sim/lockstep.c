@@ -240,8 +240,8 @@ static void cancel(struct sim *sim, uint32_t index)
     }
 }
 
-/* Stop strings that net has found in the tokens of the step that was settled: these calls are to end
- * when the commands come, and none of them can run any more, ... */
+/* Stop strings that net has found in the tokens of the step that was settled: these calls are to
+ * end when the commands come, and none of them can run any more, ... */
 static void note_stops(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;

@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define USER      1000              /* uids that may use the unix socket, besides root: any client's, */
-#define FLOW_USER 1001              /* and this and the next, of clients with workflows only */
+/* Uids that may use the unix socket, besides root. */
+#define USER      1000              /* any client's */
+#define FLOW_USER 1001              /* this and the next: of clients with workflows only */
 
 enum sim_fault {
 #define FAULT(name, text) SIM_FAULT_##name,

@@ -164,7 +164,7 @@ static uint32_t count_waiting(const struct sim_call *call, const char *bytes, ui
     return longest;
 }
 
-/* What is not UTF-8 becomes a replacement; not is_whole: what may become a character is left out. */
+/* What is not UTF-8 becomes a replacement; not is_whole: without what may become a character. */
 static uint32_t replace(const char *bytes, uint32_t count, bool is_whole, char *text)
 {
     uint32_t written = 0;
