@@ -145,6 +145,9 @@ static bool send_row_done(struct net *net, struct workflow *flow, uint32_t index
                           uint32_t room)
 {
     struct workflow_row *row = &flow->rows[index];
+    if (room < WIRE_HEADER_BYTES + sizeof(struct wire_bytes_flow_row_done)) {
+        return false;               /* before the digest, which costs a walk over all values */
+    }
     const struct wire_flow_row_done done = {
         .flow_id = flow->flow_id, .row = row->number, .status = row->status, .calls = row->calls,
         .shared = row->shared, .fetched = row->fetched, .digest = digest_of(flow, index)};
