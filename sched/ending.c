@@ -150,7 +150,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
                (struct event_what){EVENT_FINISHED, {finish, status_wire(status),
                                                     call->generated_tokens, call->preemptions}});
     if (call->workflow != CALL_NONE) {
-        sched_workflow_ended(sched, call);
+        sched_workflow_ended(&sched->workflows, call->slot);
     }
     exchange_emit(sched->exchange, call);
 }

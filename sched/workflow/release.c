@@ -17,11 +17,11 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "sched/admission.h"
 #include "sched/call.h"
 #include "sched/cost.h"
 #include "sched/ending.h"
 #include "sched/engine/plan.h"
-#include "sched/intake.h"
 #include "sched/workflow/stage.h"
 
 /* ---- numbers of instances, for those that wait for the cache --------------------------------- */
@@ -195,7 +195,7 @@ static enum status call(struct sched *sched, struct sched_instance of, uint32_t 
     ASSERT(slot != CALL_NONE);
     struct call *its = sched_call(sched, slot);
     fill(sched, its, of, prompt_tokens, now_us);
-    enum status status = sched_intake_admit(sched, its, "", now_us);
+    enum status status = sched_admit(sched, its, "", now_us);
     if (status != STATUS_OK) {
         call_release(sched->calls, slot);
         return status;

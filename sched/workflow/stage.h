@@ -63,7 +63,10 @@ void sched_workflow_init(struct sched *sched, struct workflow_table *table, stru
 /* What net asks for. */
 void sched_workflow_command(struct sched *sched, const struct command *command, uint64_t now_us);
 /* A call of a workflow has ended, however; the next pass looks at it. O(1). */
-void sched_workflow_ended(struct sched *sched, const struct call *call);
+static inline void sched_workflow_ended(struct sched_workflows *workflows, uint32_t slot)
+{
+    workflows->ended[workflows->ended_count++] = slot;
+}
 /* After the commands of a pass: takes values, orders, releases, ends. */
 void sched_workflow_pass(struct sched *sched, uint64_t now_us);
 /* When the pass must run even if nothing happens. UINT64_MAX: never. */

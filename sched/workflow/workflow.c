@@ -134,13 +134,6 @@ void sched_workflow_command(struct sched *sched, const struct command *command, 
     }
 }
 
-void sched_workflow_ended(struct sched *sched, const struct call *call)
-{
-    struct sched_workflows *workflows = &sched->workflows;
-    ASSERT(workflows->ended_count < sched->settings.calls);
-    workflows->ended[workflows->ended_count++] = call->slot;
-}
-
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static void take_ends(struct sched *sched, uint64_t now_us)
