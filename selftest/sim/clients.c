@@ -280,6 +280,9 @@ static void take_flow_turn(struct sim *sim, uint32_t index)
     }
     if (sim->calm) {
         sim_flow_finish(sim, index);
+    } else if (sim_choose(sim, 64) == 63) {
+        sim_say(sim, "client %u leaves with %u workflows open", index, sim_flows_open(sim, index));
+        sim_client_part(sim, index);
     } else if (misbehave(sim, index) && may_act(sim, client_at(sim, index))) {
         for (uint32_t i = sim_choose(sim, ACTIONS_MAX + 1); i > 0; i--) {
             sim_flow_act(sim, index);
