@@ -178,6 +178,7 @@ struct workflow {
     uint32_t open_calls, asked, rows_open;
     uint32_t rows_begun;            /* of those given; the next one has this arrival */
     uint64_t turns;                 /* instances that have been ready: their order of arrival */
+    uint64_t open_tokens;           /* of KV that its open calls need besides what they share */
     uint32_t open_op;               /* of the call that was released last */
     uint64_t asked_since_us;        /* of the oldest question, at most */
     enum status status;             /* with DONE */

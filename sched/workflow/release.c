@@ -179,10 +179,30 @@ static bool barrier_is_open(const struct sched *sched, struct sched_instance of)
     }
 }
 
+/* Tokens of KV that a call of the operator needs, about, besides what it shares with others: those
+ * of its row in its inner sequence, or those of its operator in other rows. */
+static uint64_t footprint(struct sched_instance of)
+{
+    const struct workflow_order *order = &of.flow->order;
+    const struct workflow_node *node = &of.flow->nodes[of.node];
+    const struct workflow_op *op = &order->ops[node->op];
+    bool goes_on = order->sequences[op->sequence].by_row && op->place > 0;
+    return (goes_on ? op->new_tokens : op->prompt_tokens - op->static_tokens) + node->est_tokens;
+}
+
+/* More calls than the KV holds would preempt each other, and none of them in the order that was
+ * found. Where other programs have calls open, the KV is not the workflow's to fill. */
+static bool has_room(const struct sched *sched, struct sched_instance of)
+{
+    const struct workflow *flow = of.flow;
+    return flow->open_calls == 0 || sched->open_calls > flow->open_calls ||
+           flow->open_tokens + footprint(of) <= sched->workflows.settings.kv_tokens;
+}
+
 static bool may_call(const struct sched *sched, struct sched_instance of)
 {
     const struct sched_workflow_settings *settings = &sched->workflows.settings;
-    return of.flow->open_calls < settings->window &&
+    return of.flow->open_calls < settings->window && has_room(sched, of) &&
            sched->calls->free_count > settings->calls_spared && barrier_is_open(sched, of);
 }
 
@@ -205,6 +225,7 @@ static enum status call(struct sched *sched, struct sched_instance of, uint32_t 
     instance->state = WORKFLOW_CALLED;
     instance->call = slot;
     of.flow->open_calls++;
+    of.flow->open_tokens += footprint(of);
     of.flow->open_op = of.flow->nodes[of.node].op;
     of.flow->rows[of.row].calls++;
     return STATUS_OK;
@@ -341,6 +362,7 @@ void sched_release_ended(struct sched *sched, const struct call *call, uint64_t 
     ASSERT(instance->state == WORKFLOW_CALLED && instance->call == call->slot);
     ASSERT(flow->open_calls > 0);
     flow->open_calls--;
+    flow->open_tokens -= footprint(of);
     instance->call = CALL_NONE;
     instance->cache_entry = PROMPT_CACHE_NONE;
     if (has_value(call)) {

@@ -173,6 +173,32 @@ static void test_the_window_holds(void **state)
     end_flow();
 }
 
+/* Alone, a workflow opens what the KV holds (400 tokens here); beside others, its window. */
+static void test_alone_it_opens_what_the_kv_holds(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t input = add(WORKFLOW_INPUT), node = add(WORKFLOW_LLM);
+        flow->nodes[input].est_tokens = 100;
+        say(1, i), read_value(input);
+        output(node);
+    }
+    begin();
+    static const uint32_t columns[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    uint32_t at = row(0, columns);
+    assert_int_equal(flow->open_calls, 3);
+    bench_call(bench, 99, 4, 4);
+    assert_int_equal(flow->open_calls, 6);
+    while (flow->rows[at].state == WORKFLOW_ROW_OPEN) {
+        bench_step(bench);
+        bench_intake(bench);
+    }
+    check_row(at);
+    assert_int_equal(flow->open_tokens, 0);
+}
+
 static void test_cancel_ends_every_row_once(void **state)
 {
     (void)state;
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_a_question_without_an_answer_fails_the_row),
         cmocka_unit_test(test_a_prompt_that_is_too_long_fails_its_row_alone),
         cmocka_unit_test(test_the_window_holds),
+        cmocka_unit_test(test_alone_it_opens_what_the_kv_holds),
         cmocka_unit_test(test_cancel_ends_every_row_once),
         cmocka_unit_test(test_who_waits_for_a_cancelled_call_calls_itself),
         cmocka_unit_test(test_shutdown_ends_all_rows),
