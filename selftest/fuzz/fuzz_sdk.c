@@ -122,6 +122,9 @@ static void check_event(const struct agx *agx, const struct agx_event *event, st
         ASSERT(strlen(agx->chat.format) < sizeof agx->chat.format);
         ASSERT(strlen(agx->chat.system) < sizeof agx->chat.system);
         break;
+    case AGX_FLOW:
+        ASSERT(false);                      /* no workflow was opened */
+        break;
     case AGX_PONG:
     case AGX_PROGRAM:
         break;
