@@ -217,6 +217,7 @@ static void order(struct sched *sched, uint64_t now_us)
         if (workflows->ordering == WORKFLOW_NONE) {
             return;
         }
+        workflows->more = true;
         struct workflow *first = &workflows->table->workflows[workflows->ordering];
         enum status status = workflow_optimise_begin(workflows->optimiser, first, &params);
         if (status != STATUS_OK) {
@@ -224,7 +225,7 @@ static void order(struct sched *sched, uint64_t now_us)
             return;
         }
     }
-    workflows->more = true;
+    workflows->more = true;         /* another one may wait for its turn */
     struct workflow *flow = &workflows->table->workflows[workflows->ordering];
     if (workflow_optimise_step(workflows->optimiser, WORKFLOW_OPTIMISE_WORK)) {
         workflows->ordering = WORKFLOW_NONE;

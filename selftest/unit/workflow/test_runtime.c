@@ -338,6 +338,29 @@ static void test_a_row_has_the_status_of_its_first_output(void **state)
     assert_status(STATUS_GONE_CANCELLED, flow->rows[at].status);
 }
 
+/* Whatever made the first one end, the second does not wait for something to happen. */
+static void test_a_workflow_that_is_too_large_delays_no_other(void **state)
+{
+    (void)state;
+    start();
+    struct workflow *flows[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        open_flow();
+        flows[i] = flow;
+        flow->flow_id = i;
+        uint32_t large = add(WORKFLOW_LLM), other = add(WORKFLOW_LLM);
+        flow->nodes[other].call.sampling.seed = 1;
+        flow->nodes[large].max_tokens = i == 0 ? UINT32_MAX : 1;
+        output(large), output(other);
+        flow->state = WORKFLOW_ORDERING;
+    }
+    bench_intake(bench);
+    assert_int_equal(flows[0]->state, WORKFLOW_DONE);
+    assert_status(STATUS_BUSY_SPACE, flows[0]->status);
+    assert_int_equal(flows[1]->state, WORKFLOW_ORDERING);
+    assert_true(sched_next_us(&bench->sched, bench->now_us) <= bench->now_us);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_a_row_that_never_began_has_no_value),
         cmocka_unit_test(test_a_workflow_may_be_over_before_it_is_opened),
         cmocka_unit_test(test_a_row_has_the_status_of_its_first_output),
+        cmocka_unit_test(test_a_workflow_that_is_too_large_delays_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
