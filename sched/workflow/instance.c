@@ -11,7 +11,8 @@
  *
  * Invariants: row.unknown counts the instances of the row that are neither KNOWN nor FAILED. An
  * instance that others wait for never waits itself, but for its call, its answer, or the cache.
- * Bounds: a value O(readers + rows); a failure O(nodes * rows).
+ * Bounds: a value or a failure O(readers + rows), for each instance that it ends, and a failure
+ * O(nodes) besides.
  */
 #include "sched/workflow/instance.h"
 
@@ -189,59 +190,60 @@ static void fail(struct sched_instance of, enum status status)
     instance->status = (uint16_t)status;
 }
 
-/* Fails what waits in this row for an instance that has failed; readers come after what they read.
- * True when there was one. */
-static bool spread_in_row(struct workflow *flow, uint32_t row)
+/* The rows of `rows`, in which the node has failed, and those that waited for one of them. */
+static uint64_t fail_equal(struct workflow *flow, uint32_t node, uint64_t rows)
 {
-    bool any = false;
-    for (uint32_t n = 0; n < flow->nodes_count; n++) {
-        struct sched_instance of = {flow, row, n};
-        struct workflow_instance *instance = sched_instance_at(of);
-        if (!workflow_is_op(flow, n)) {
+    for (uint32_t row = 0; rows != 0 && row < flow->rows_max; row++) {
+        struct sched_instance of = {flow, row, node};
+        const struct workflow_instance *instance = sched_instance_at(of);
+        if (flow->rows[row].state != WORKFLOW_ROW_OPEN || instance->state != WORKFLOW_SHARED ||
+            instance->owner == WORKFLOW_NONE) {
             continue;
         }
-        const struct workflow_instance *owner =
-            instance->state == WORKFLOW_SHARED && instance->owner != WORKFLOW_NONE
-                ? &flow->instances[instance->owner] : NULL;
-        if (owner != NULL && owner->state == WORKFLOW_FAILED) {
-            fail(of, (enum status)owner->status);
-            any = true;
-        }
-        const struct workflow_span readers = flow->nodes[n].readers;
-        for (uint32_t i = 0; instance->state == WORKFLOW_FAILED && i < readers.count; i++) {
-            struct sched_instance reader = {flow, row, flow->readers[readers.first + i]};
-            if (sched_instance_at(reader)->state == WORKFLOW_WAITING) {
-                fail(reader, (enum status)instance->status);
-                any = true;
-            }
+        const struct sched_instance owner = sched_instance_of(flow, instance->owner);
+        if ((rows >> owner.row & 1) != 0) {
+            fail(of, (enum status)sched_instance_at(owner)->status);
+            rows |= UINT64_C(1) << row;
         }
     }
-    return any;
+    return rows;
 }
 
-/* A row that shares an instance may come before the row that has it, so the rows are looked at
- * until nothing more fails: as often as there are rows at most, and twice as a rule. */
-static void spread(struct sched *sched, struct workflow *flow)
+/* Fails those that wait for the value of the node in this row, and notes the row with them. */
+static void fail_readers(struct sched_instance of, uint64_t *failed)
 {
-    bool any = true;
-    while (any) {
-        any = false;
-        for (uint32_t row = 0; row < flow->rows_max; row++) {
-            any = (flow->rows[row].state == WORKFLOW_ROW_OPEN && spread_in_row(flow, row)) || any;
-        }
-    }
-    for (uint32_t row = 0; row < flow->rows_max; row++) {
-        if (flow->rows[row].state == WORKFLOW_ROW_OPEN) {
-            end_row_if_known(sched, flow, row);
+    const struct workflow_span readers = of.flow->nodes[of.node].readers;
+    enum status status = (enum status)sched_instance_at(of)->status;
+    for (uint32_t i = 0; i < readers.count; i++) {
+        uint32_t node = of.flow->readers[readers.first + i];
+        struct sched_instance reader = {of.flow, of.row, node};
+        if (sched_instance_at(reader)->state == WORKFLOW_WAITING) {
+            fail(reader, status);
+            failed[node] |= UINT64_C(1) << of.row;
         }
     }
 }
 
+/* Readers come after what they read, and an instance waits for an equal one of its own node: so
+ * one walk over the nodes meets all that fails with this one. */
 void sched_instance_fail(struct sched *sched, struct sched_instance of, enum status status)
 {
+    uint64_t failed[WORKFLOW_NODES_MAX] = {0};      /* rows, as bits */
+    uint64_t touched = 0;
     ASSERT(status != STATUS_OK);
     fail(of, status);
-    spread(sched, of.flow);
+    failed[of.node] = UINT64_C(1) << of.row;
+    for (uint32_t n = of.node; n < of.flow->nodes_count; n++) {
+        uint64_t rows = failed[n] != 0 ? fail_equal(of.flow, n, failed[n]) : 0;
+        touched |= rows;
+        for (; rows != 0; rows &= rows - 1) {
+            uint32_t row = (uint32_t)__builtin_ctzll(rows);
+            fail_readers((struct sched_instance){of.flow, row, n}, failed);
+        }
+    }
+    for (; touched != 0; touched &= touched - 1) {
+        end_row_if_known(sched, of.flow, (uint32_t)__builtin_ctzll(touched));
+    }
 }
 
 void sched_instance_fail_row(struct sched *sched, struct workflow *flow, uint32_t row,

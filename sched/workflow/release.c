@@ -10,7 +10,8 @@
  * Invariants: a call slot that is taken here is a QUEUED call, or free again, before we return. An
  * instance is CALLED exactly while its call is open. The first of equal greedy instances has the
  * OPEN entry of the cache; the others hang on it.
- * Bounds: BUDGET_TOKENS composed a pass, for all workflows together.
+ * Bounds: BUDGET_TOKENS composed a pass, for all workflows together; what a prompt costs however
+ * short it is counts as PROMPT_TOKENS more.
  */
 #include "sched/workflow/release.h"
 
@@ -23,6 +24,8 @@
 #include "sched/ending.h"
 #include "sched/engine/plan.h"
 #include "sched/workflow/stage.h"
+
+#define PROMPT_TOKENS 64            /* a digest's beginning and end, and the search for a slot */
 
 /* ---- numbers of instances, for those that wait for the cache --------------------------------- */
 
@@ -156,12 +159,10 @@ static uint32_t compose(struct sched *sched, struct sched_instance of)
     }
     uint32_t count = workflow_splice(of.flow, of.row, of.node, workflows->prompt + first,
                                      most - first);
-    uint64_t needed = (uint64_t)first + count + of.flow->nodes[of.node].max_tokens;
-    if (count == UINT32_MAX || needed > most) {
-        return UINT32_MAX;
-    }
-    workflows->budget -= first + count < workflows->budget ? first + count : workflows->budget;
-    return first + count;
+    bool fits = count <= most - first && most - first - count >= of.flow->nodes[of.node].max_tokens;
+    uint32_t cost = PROMPT_TOKENS + (fits ? first + count : 0);
+    workflows->budget -= cost < workflows->budget ? cost : workflows->budget;
+    return fits ? first + count : UINT32_MAX;
 }
 
 /* With these baselines of the paper no two operators, or no two calls, are open at once. */

@@ -3,8 +3,8 @@
  * What: the stage of the workflows in a pass of the scheduler: what net asks for, the ends of
  * calls, the ordering of new workflows, rows that begin, releases, and the ends of workflows.
  *
- * Bounds of a pass: WORKFLOW_OPTIMISE_WORK, for one workflow; what release.c composes; each
- * end of a call and each new row once.
+ * Bounds of a pass: WORKFLOW_OPTIMISE_WORK, for one workflow; BUDGET_TOKENS of prompts that
+ * release.c composes and of questions that fail; each end of a call and each new row once.
  */
 #include <string.h>
 
@@ -18,6 +18,7 @@
 
 #define BEGIN_INSTANCES 1024        /* that begin in a pass */
 #define BUDGET_TOKENS  16384        /* that a pass composes and looks up */
+#define FAILURE_TOKENS 16           /* of them, as which a question counts that fails */
 #define SPARED_PART    4            /* of the call slots, that workflows leave to other calls */
 STATIC_ASSERT((int)OPTION_WORKFLOW_ORDER_AUTO == WORKFLOW_ORDER_AUTO &&
               (int)OPTION_WORKFLOW_ORDER_RANDOM == WORKFLOW_ORDER_RANDOM, "one list of orders");
@@ -237,7 +238,6 @@ static void release_all(struct sched *sched, uint64_t now_us)
 {
     struct sched_workflows *workflows = &sched->workflows;
     uint32_t count = workflows->table->limits.workflows;
-    workflows->budget = BUDGET_TOKENS;
     workflows->begun = 0;
     workflows->turn = (workflows->turn + 1) % count;
     for (uint32_t i = 0; i < count; i++) {
@@ -249,7 +249,7 @@ static void release_all(struct sched *sched, uint64_t now_us)
     }
 }
 
-/* Questions that the client has not answered in time fail. */
+/* Questions that the client has not answered in time fail, as many as the pass has budget for. */
 static void expire_questions(struct sched *sched, struct workflow *flow, uint64_t now_us)
 {
     uint64_t limit_us = sched->workflows.settings.lambda_us, oldest_us = UINT64_MAX;
@@ -263,6 +263,11 @@ static void expire_questions(struct sched *sched, struct workflow *flow, uint64_
             continue;
         }
         if (sched_elapsed_us(instance->since_us, now_us) >= limit_us) {
+            if (sched->workflows.budget < FAILURE_TOKENS) {
+                sched->workflows.more = true;
+                return;
+            }
+            sched->workflows.budget -= FAILURE_TOKENS;
             sched_instance_fail(sched, of, STATUS_GONE_DEADLINE);
         } else {
             oldest_us = instance->since_us < oldest_us ? instance->since_us : oldest_us;
@@ -309,6 +314,7 @@ void sched_workflow_pass(struct sched *sched, uint64_t now_us)
         return;
     }
     workflows->more = false;
+    workflows->budget = BUDGET_TOKENS;
     take_ends(sched, now_us);
     order(sched, now_us);
     for (uint32_t i = 0; i < workflows->table->limits.workflows; i++) {

@@ -361,6 +361,63 @@ static void test_a_workflow_that_is_too_large_delays_no_other(void **state)
     assert_true(sched_next_us(&bench->sched, bench->now_us) <= bench->now_us);
 }
 
+/* Whose operators all wait for a question of their row, and can then only fail. */
+static void open_flow_of_long_prompts(uint32_t number)
+{
+    open_flow();
+    flow->flow_id = number;
+    uint32_t column = add(WORKFLOW_INPUT), lambda = add(WORKFLOW_LAMBDA);
+    read_value(column);
+    while (flow->nodes_count < NODES) {
+        uint32_t long_one = add(WORKFLOW_LLM);
+        flow->nodes[long_one].call.sampling.seed = long_one;
+        read_value(lambda);
+        piece((struct workflow_piece){.node = WORKFLOW_NONE, .tokens = {0, BENCH_CONTEXT}});
+        output(long_one);
+    }
+    begin();
+    for (uint32_t i = 0; i < ROWS; i++) {
+        row(i, &i);
+    }
+}
+
+static uint32_t count_instances(enum workflow_instance_state state)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        const struct workflow *of = &bench->workflows.workflows[i];
+        for (uint32_t at = 0; at < ROWS * of->nodes_count; at++) {
+            count += of->instances[at].state == (uint8_t)state;
+        }
+    }
+    return count;
+}
+
+static void test_a_pass_looks_at_a_bounded_number_of_prompts(void **state)
+{
+    (void)state;
+    start();
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        open_flow_of_long_prompts(i);
+    }
+    for (uint32_t i = 0; i < FLOWS * ROWS; i++) {
+        struct workflow *of = &bench->workflows.workflows[i % FLOWS];
+        exchange_command(&bench->exchange,
+                         &(struct command){.kind = COMMAND_WORKFLOW_ANSWER, .row = i / FLOWS,
+                                           .node = 1, .workflow = i % FLOWS,
+                                           .workflow_generation = of->generation});
+    }
+    bench_intake(bench);
+    uint32_t failed = count_instances(WORKFLOW_FAILED);
+    assert_true(failed > 0 && failed < FLOWS * ROWS * (NODES - 2));
+    assert_true(sched_next_us(&bench->sched, bench->now_us) <= bench->now_us);
+    for (uint32_t pass = 0; pass < 8; pass++) {
+        bench_intake(bench);
+    }
+    assert_int_equal(count_instances(WORKFLOW_FAILED), FLOWS * ROWS * (NODES - 2));
+    assert_int_equal(count_instances(WORKFLOW_READY), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_workflow_may_be_over_before_it_is_opened),
         cmocka_unit_test(test_a_row_has_the_status_of_its_first_output),
         cmocka_unit_test(test_a_workflow_that_is_too_large_delays_no_other),
+        cmocka_unit_test(test_a_pass_looks_at_a_bounded_number_of_prompts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
