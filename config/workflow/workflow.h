@@ -121,6 +121,7 @@ struct workflow_row {
     /* net's (net/workflow/). */
     bool is_awaited;                /* its client is there, and has no ROW_DONE of it yet */
     uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];   /* bits */
+    uint64_t digest;                /* of the values sent, in the order in which they were */
 };
 
 enum workflow_instance_state {
@@ -192,6 +193,7 @@ struct workflow {
             enum { WORKFLOW_SAYS_NOTHING, WORKFLOW_SAYS_VALUE, WORKFLOW_SAYS_ASK } kind;
             uint32_t row, index;    /* in `rows`; in `outputs`, or in `nodes` */
             uint32_t token, bytes;  /* sent so far */
+            uint32_t piece, at;     /* where the next token is: piece of a node, and token in it */
             uint32_t held_bytes;    /* part of a character, whose rest may follow */
             char held[4];
         } said;

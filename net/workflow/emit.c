@@ -56,8 +56,11 @@ static bool begin_value(struct workflow *flow, uint32_t index)
         if (was_sent(row, output)) {
             continue;
         }
-        if (net_said_is_known(flow, index, flow->outputs[output])) {
+        bool is_known = net_said_is_known(flow, index, flow->outputs[output]);
+        if (is_known || row->state == WORKFLOW_ROW_DONE) {
             mark_sent(row, output);
+        }
+        if (is_known) {
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_VALUE, .row = index,
                                                      .index = output};
             return true;
@@ -112,17 +115,21 @@ static bool send_ok(struct net *net, struct workflow *flow, uint8_t *bytes, uint
     return push(net, flow, count, net->emit_us);
 }
 
+/* Values that are not streamed go in the order of outputs. */
 static uint64_t digest_of(const struct workflow *flow, uint32_t row)
 {
     uint64_t digest = WIRE_DIGEST_START;
+    if (!flow->stream) {
+        return flow->rows[row].digest;
+    }
     for (uint32_t output = 0; output < flow->outputs_count; output++) {
         struct workflow_said said = {.kind = WORKFLOW_SAYS_VALUE, .row = row, .index = output};
         if (!net_said_is_known(flow, row, flow->outputs[output])) {
             continue;
         }
-        for (struct net_said_run run; (run = net_said_run(flow, &said, said.token)).count > 0;) {
+        for (struct net_said_run run; (run = net_said_run(flow, &said)).count > 0;) {
             digest = wire_digest(digest, run.tokens, run.count);
-            said.token += run.count;
+            said.at += run.count;
         }
     }
     return digest;

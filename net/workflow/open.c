@@ -251,6 +251,20 @@ static void fill_lists(struct net *net, struct workflow *flow, const struct wire
     }
 }
 
+/* An output may be named twice. Each row is gone through output by output and piece by piece, so
+ * what all of them say has the bound of what all nodes do. */
+static enum status check_outputs(struct net_frame *frame, const struct workflow *flow)
+{
+    uint64_t pieces = 0, most = frame->net->workflows->limits.pieces;
+    for (uint32_t i = 0; i < flow->outputs_count; i++) {
+        const struct workflow_node *node = &flow->nodes[flow->outputs[i]];
+        pieces += node->kind == WORKFLOW_TEXT ? node->pieces_count : 0;
+    }
+    return pieces <= most ? STATUS_OK
+                          : net_frame_fault(frame, STATUS_BAD_FLOW_SIZE, WIRE_FIELD_OUTPUTS,
+                                            pieces, most);
+}
+
 static enum status fill(struct net_frame *frame, struct workflow *flow,
                         const struct wire_flow_open *wire)
 {
@@ -278,7 +292,7 @@ static enum status fill(struct net_frame *frame, struct workflow *flow,
         flow->inputs_leading |= workflow_input_leads(flow, flow->inputs[i]) ? bit : 0;
         flow->inputs_following |= workflow_input_follows(flow, flow->inputs[i]) ? bit : 0;
     }
-    return STATUS_OK;
+    return check_outputs(frame, flow);
 }
 
 enum status net_flow_open_intake(struct net_frame *frame)

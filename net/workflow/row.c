@@ -142,6 +142,7 @@ static enum status answer_again(struct net_frame *frame, uint32_t index, uint32_
     }
     row->is_awaited = true;
     memset(row->outputs_sent, 0, sizeof row->outputs_sent);
+    row->digest = WIRE_DIGEST_START;
     row->state = row->state == WORKFLOW_ROW_SENT ? WORKFLOW_ROW_DONE : row->state;
     exchange_workflow_news(frame->net->exchange, index);
     return STATUS_OK;
@@ -170,7 +171,8 @@ static enum status place_row(struct net_frame *frame, struct workflow *flow,
         const struct workflow_span room = net_flow_room(flow, value_tokens);
         if (*at != WORKFLOW_NONE && room.count >= flow->row_value_tokens) {
             struct workflow_row *row = &flow->rows[*at];
-            *row = (struct workflow_row){.number = wire->row, .values = room};
+            *row = (struct workflow_row){.number = wire->row, .values = room,
+                                         .digest = WIRE_DIGEST_START};
             if (encode_columns(net, flow, wire, row)) {
                 row->values.count = row->nodes_first + flow->row_value_tokens - room.first;
                 return STATUS_OK;

@@ -7,7 +7,7 @@
  * valid UTF-8 in each frame: part of a character waits for the next one, and what cannot be a
  * character becomes U+FFFD.
  *
- * Bounds: O(pieces + tokens of the frame).
+ * Bounds: O(tokens of the frame), and each piece once.
  */
 #include "net/workflow/workflow.h"
 
@@ -41,24 +41,30 @@ static struct net_said_run after(struct net_said_run run, uint32_t at)
                           : (struct net_said_run){NULL, 0};
 }
 
-struct net_said_run net_said_run(const struct workflow *flow, const struct workflow_said *said,
-                                 uint32_t at)
+struct net_said_run net_said_run(const struct workflow *flow, struct workflow_said *said)
 {
     uint32_t node = said->kind == WORKFLOW_SAYS_ASK ? said->index : flow->outputs[said->index];
     const struct workflow_node *of = &flow->nodes[node];
     if (!is_composed(flow, said, node)) {
-        return after(whole(flow, said->row, node), at);
+        return after(whole(flow, said->row, node), said->at);
     }
-    for (uint32_t i = 0; i < of->pieces_count; i++) {
-        const struct workflow_piece *piece = &flow->pieces[of->pieces_first + i];
+    for (; said->piece < of->pieces_count; said->piece++, said->at = 0) {
+        const struct workflow_piece *piece = &flow->pieces[of->pieces_first + said->piece];
         struct net_said_run run = {flow->tokens + piece->tokens.first, piece->tokens.count};
         run = piece->node != WORKFLOW_NONE ? whole(flow, said->row, piece->node) : run;
-        if (at < run.count) {
-            return after(run, at);
+        if (said->at < run.count) {
+            return after(run, said->at);
         }
-        at -= run.count;
     }
     return (struct net_said_run){NULL, 0};
+}
+
+static bool ends_after(const struct workflow *flow, const struct workflow_said *said,
+                       uint32_t tokens)
+{
+    struct workflow_said next = *said;
+    next.at += tokens;
+    return net_said_run(flow, &next).count == 0;
 }
 
 bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node)
@@ -128,7 +134,7 @@ static bool gather(struct net *net, struct workflow *flow, struct part *part)
 {
     struct workflow_said *said = &flow->emit.said;
     uint32_t token_bytes = said->kind == WORKFLOW_SAYS_VALUE ? (uint32_t)sizeof(uint32_t) : 0;
-    part->run = net_said_run(flow, said, said->token);
+    part->run = net_said_run(flow, said);
     while (part->count < part->run.count) {
         uint64_t more = token_bytes * (part->count + 1ull) + part->text_bytes +
                         (part->has_text ? text_bytes_max(net, said) : 0);
@@ -143,7 +149,7 @@ static bool gather(struct net *net, struct workflow *flow, struct part *part)
     if (part->count == 0 && part->run.count > 0) {
         return false;
     }
-    part->is_last = net_said_run(flow, said, said->token + part->count).count == 0;
+    part->is_last = ends_after(flow, said, part->count);
     if (part->is_last && part->has_text) {
         end_text(net, said, &part->text_bytes);
     }
@@ -189,7 +195,10 @@ uint32_t net_said_frame(struct net *net, struct workflow *flow, uint8_t *bytes, 
     uint32_t count = is_ask ? ask_frame(net, flow, &part, bytes, room)
                             : value_frame(net, flow, &part, bytes, room);
     ASSERT(count > 0 && count <= room);
+    struct workflow_row *row = &flow->rows[said->row];
+    row->digest = is_ask ? row->digest : wire_digest(row->digest, part.run.tokens, part.count);
     said->token += part.count;
+    said->at += part.count;
     said->bytes += part.text_bytes;
     said->kind = part.is_last ? WORKFLOW_SAYS_NOTHING : said->kind;
     return count;

@@ -73,10 +73,9 @@ struct workflow_span net_flow_room(const struct workflow *flow, uint32_t value_t
 
 /* Tokens that lie together. */
 struct net_said_run { const uint32_t *tokens; uint32_t count; };
-/* The next tokens of what is said, from index `at` on; none: that was all. All that it is composed
- * of must be known. */
-struct net_said_run net_said_run(const struct workflow *flow, const struct workflow_said *said,
-                                 uint32_t at);
+/* The next tokens of what is said; none: that was all. Passes pieces that are empty or read
+ * through. All that it is composed of must be known. */
+struct net_said_run net_said_run(const struct workflow *flow, struct workflow_said *said);
 /* True when the node has a value for this row. */
 bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node);
 /* The next frame of what is being said, at `bytes`, of at most `room` bytes: how many; 0 where not

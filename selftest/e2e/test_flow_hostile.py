@@ -134,6 +134,7 @@ def test_every_field_out_of_range_is_named_and_costs_its_frame():
             (opening(65 * [node(INPUT)], [0]), BAD_FLOW_SIZE),
             (opening([node(TEXT, 100 * (IS_TEXT,))] + [node(TEXT, 100 * (0,)), node(LLM, (1,))],
                      [2]), BAD_FLOW_SIZE),
+            (opening([node(INPUT), node(TEXT, 2000 * (0,))], 2 * [1]), BAD_FLOW_SIZE),
             (row(1, b"x"), BAD_FLOW_UNKNOWN),
             (answer(1, 0), BAD_FLOW_UNKNOWN),
             (end(FLOW_CLOSE), BAD_FLOW_UNKNOWN),
