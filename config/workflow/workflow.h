@@ -182,6 +182,8 @@ struct workflow {
     uint64_t open_tokens;           /* of KV that its open calls need besides what they share */
     uint32_t open_op;               /* of the call that was released last */
     uint64_t asked_since_us;        /* of the oldest question, at most */
+    bool may_ask, may_stream;       /* there may be a question, or a value, that was not sent: sched
+                                       and net set it, net has looked through all of it */
     enum status status;             /* with DONE */
     uint64_t calls, shared, fetched;
 
@@ -197,6 +199,7 @@ struct workflow {
             uint32_t held_bytes;    /* part of a character, whose rest may follow */
             char held[4];
         } said;
+        uint32_t ask_next;          /* the instance after the one that was asked last */
         uint32_t rows;              /* sums over the rows that have got ROW_DONE */
         uint64_t calls, shared, fetched, digest;
         uint32_t next, prev;        /* circular list of the connection's workflows */

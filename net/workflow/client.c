@@ -93,6 +93,7 @@ void net_flow_resume(struct net *net, uint32_t index, uint32_t connection)
     ASSERT(flow->connection == CALL_NONE && net_flow_is_kept(net, flow));
     flow->emit = (struct workflow_emit){.is_resumed = true};
     flow->is_closed = false;
+    flow->may_ask = flow->may_stream = true;
     if (flow->state == WORKFLOW_DONE && !net->draining) {
         flow->state = WORKFLOW_OPEN;
     }

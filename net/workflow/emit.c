@@ -9,7 +9,7 @@
  *
  * Invariants: each row that its client waits for gets one ROW_DONE; each FLOW_OK one FLOW_DONE. The
  * digest of a row is over its values in the order of outputs, however they were sent.
- * Bounds: a frame O(rows + nodes), but for a question O(rows * nodes).
+ * Bounds: a frame O(rows + nodes); and one walk over all instances, where any may have news.
  */
 #include "net/workflow/workflow.h"
 
@@ -29,21 +29,26 @@ static void mark_sent(struct workflow_row *row, uint32_t output)
     row->outputs_sent[output / 64] |= UINT64_C(1) << output % 64;
 }
 
+/* From the question after the last one on, so that many of them cost one walk. */
 static bool begin_ask(struct workflow *flow)
 {
-    for (uint32_t i = 0; flow->asked > 0 && i < flow->rows_max * flow->nodes_count; i++) {
-        uint32_t row = i / flow->nodes_count, node = i % flow->nodes_count;
-        struct workflow_instance *instance = &flow->instances[i];
+    uint32_t count = flow->rows_max * flow->nodes_count;
+    for (uint32_t i = 0; flow->may_ask && i < count; i++) {
+        uint32_t at = (flow->emit.ask_next + i) % count;
+        uint32_t row = at / flow->nodes_count, node = at % flow->nodes_count;
+        struct workflow_instance *instance = &flow->instances[at];
         /* After a break a row is the client's only once it has sent it again. */
         if (flow->rows[row].is_awaited && flow->rows[row].state == WORKFLOW_ROW_OPEN &&
             workflow_is_op(flow, node) && instance->state == WORKFLOW_ASKED &&
             !instance->has_asked) {
             instance->has_asked = true;
+            flow->emit.ask_next = at + 1;
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_ASK, .row = row,
                                                      .index = node};
             return true;
         }
     }
+    flow->may_ask = false;
     return false;
 }
 
@@ -83,14 +88,17 @@ static uint32_t first_awaited(const struct workflow *flow, enum workflow_row_sta
     return first;
 }
 
+/* From the row of the last frame on. */
 static bool begin_stream(struct workflow *flow)
 {
-    for (uint32_t row = 0; flow->stream && row < flow->rows_max; row++) {
+    for (uint32_t i = 0; flow->stream && flow->may_stream && i < flow->rows_max; i++) {
+        uint32_t row = (flow->emit.said.row + i) % flow->rows_max;
         if (flow->rows[row].is_awaited && flow->rows[row].state == WORKFLOW_ROW_OPEN &&
             begin_value(flow, row)) {
             return true;
         }
     }
+    flow->may_stream = false;
     return false;
 }
 

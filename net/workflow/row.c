@@ -141,6 +141,7 @@ static enum status answer_again(struct net_frame *frame, uint32_t index, uint32_
         return net_frame_fault(frame, STATUS_BAD_ROW_REUSED, WIRE_FIELD_ROW, row->number, 0);
     }
     row->is_awaited = true;
+    flow->may_ask = flow->may_stream = true;
     memset(row->outputs_sent, 0, sizeof row->outputs_sent);
     row->digest = WIRE_DIGEST_START;
     row->state = row->state == WORKFLOW_ROW_SENT ? WORKFLOW_ROW_DONE : row->state;

@@ -118,6 +118,7 @@ void sched_instance_ready(struct sched *sched, struct sched_instance of, uint64_
     instance->has_asked = false;
     instance->since_us = now_us;
     of.flow->asked_since_us = of.flow->asked++ == 0 ? now_us : of.flow->asked_since_us;
+    of.flow->may_ask = true;
     sched_workflow_news(sched, of.flow);
 }
 
@@ -131,6 +132,15 @@ static void leave(struct sched_instance of)
     of.flow->asked -= instance->state == WORKFLOW_ASKED;
     heap_remove(&of.flow->ready, sched_instance_index(of));
     of.flow->rows[of.row].unknown--;
+}
+
+/* Which outputs a value gives is not looked up: a node may be merged with one, or part of a text. */
+static void stream(struct sched *sched, struct workflow *flow)
+{
+    if (flow->stream) {
+        flow->may_stream = true;
+        sched_workflow_news(sched, flow);
+    }
 }
 
 static void know(struct sched *sched, struct sched_instance of, uint32_t value_tokens,
@@ -153,9 +163,7 @@ static void know(struct sched *sched, struct sched_instance of, uint32_t value_t
             }
         }
     }
-    if (flow->stream && node->is_output) {
-        sched_workflow_news(sched, flow);
-    }
+    stream(sched, flow);
     end_row_if_known(sched, flow, of.row);
 }
 
@@ -379,5 +387,6 @@ void sched_instance_begin_row(struct sched *sched, struct workflow *flow, uint32
     flow->rows_open++;
     begin_instances(flow, row, equal);
     start_instances(sched, flow, row, now_us);
+    stream(sched, flow);
     end_row_if_known(sched, flow, row);
 }

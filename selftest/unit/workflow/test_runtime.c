@@ -418,6 +418,37 @@ static void test_a_pass_looks_at_a_bounded_number_of_prompts(void **state)
     assert_int_equal(count_instances(WORKFLOW_READY), 0);
 }
 
+static void test_a_value_is_streamed_though_it_is_the_output_of_an_equal_node(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    flow->stream = true;
+    uint32_t first = add(WORKFLOW_LLM);
+    say(3, 1);
+    uint32_t equal = add(WORKFLOW_LLM);
+    flow->pieces[flow->pieces_count++] = flow->pieces[flow->nodes[first].pieces_first];
+    flow->nodes[equal].pieces_count++;
+    uint32_t last = add(WORKFLOW_LLM);
+    read_value(first);
+    output(equal), output(last);
+    begin();
+    assert_int_equal(flow->nodes[equal].same_as, first);
+    uint32_t at = row(0, NULL);
+    while (!ring_is_empty(&bench->exchange.news_ring)) {
+        exchange_workflow_news_pop(&bench->exchange);
+    }
+    while (workflow_instance(flow, at, first)->state != WORKFLOW_KNOWN) {
+        assert_true(ring_is_empty(&bench->exchange.news_ring));
+        pass();
+    }
+    assert_int_equal(flow->rows[at].state, WORKFLOW_ROW_OPEN);
+    assert_false(ring_is_empty(&bench->exchange.news_ring));
+    assert_true(flow->may_stream);
+    run();
+    end_flow();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_a_row_has_the_status_of_its_first_output),
         cmocka_unit_test(test_a_workflow_that_is_too_large_delays_no_other),
         cmocka_unit_test(test_a_pass_looks_at_a_bounded_number_of_prompts),
+        cmocka_unit_test(test_a_value_is_streamed_though_it_is_the_output_of_an_equal_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
