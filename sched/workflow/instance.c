@@ -134,7 +134,7 @@ static void leave(struct sched_instance of)
     of.flow->rows[of.row].unknown--;
 }
 
-/* Which outputs a value gives is not looked up: a node may be merged with one, or part of a text. */
+/* Any value may be one: a node may be equal to an output, or part of a text that is one. */
 static void stream(struct sched *sched, struct workflow *flow)
 {
     if (flow->stream) {
