@@ -89,18 +89,28 @@ static void wait_no_more(struct sched *sched, struct sched_instance of)
 
 /* ---- a call ---------------------------------------------------------------------------------- */
 
-struct sched_spent sched_release_cost(const struct workflow *flow)
+static uint64_t of_all_rows(const struct workflow *flow, uint64_t cost)
+{
+    uint64_t product = 0;
+    return __builtin_mul_overflow(cost, flow->rows_given, &product) ? UINT64_MAX : product;
+}
+
+/* The client may foresee what it likes, but no more is spent than the context and max_tokens allow:
+ * the clock of the policies that go by cost is that of all clients. */
+struct sched_spent sched_release_cost(const struct sched *sched, const struct workflow *flow)
 {
     struct sched_spent cost = {0};
+    uint32_t most = sched->settings.context_tokens;
     for (uint32_t i = 0; i < flow->order.ops_count; i++) {
         const struct workflow_op *op = &flow->order.ops[i];
-        uint32_t out = flow->nodes[op->node].est_tokens;
-        cost.rounds += sched_cost_rounds(op->prompt_tokens, out);
-        cost.tokens += sched_cost_tokens(op->prompt_tokens, out);
+        const struct workflow_node *node = &flow->nodes[op->node];
+        uint32_t prompt = op->prompt_tokens < most ? op->prompt_tokens : most;
+        uint32_t out = node->est_tokens < node->max_tokens ? node->est_tokens : node->max_tokens;
+        cost.rounds += sched_cost_rounds(prompt, out);
+        cost.tokens += sched_cost_tokens(prompt, out);
     }
-    cost.rounds *= flow->rows_given;
-    cost.tokens *= flow->rows_given;
-    return cost;
+    return (struct sched_spent){.rounds = of_all_rows(flow, cost.rounds),
+                                .tokens = of_all_rows(flow, cost.tokens)};
 }
 
 static void add_stop_id(struct call_sampling *sampling, uint32_t token, uint32_t *place_plus_1)
@@ -137,7 +147,7 @@ static void fill(const struct sched *sched, struct call *call, struct sched_inst
     call->deadline_us = workflows->settings.call_deadline_us != 0
                             ? sched_sum(now_us, workflows->settings.call_deadline_us)
                             : UINT64_MAX;
-    const struct sched_spent cost = sched_release_cost(of.flow);
+    const struct sched_spent cost = sched_release_cost(sched, of.flow);
     call->foretold.program_cost = cost.rounds;
     call->foretold.program_tokens = cost.tokens;
     call->foretold.output_tokens = node->est_tokens < node->max_tokens ? node->est_tokens : 0;

@@ -146,15 +146,14 @@ static void take_ends(struct sched *sched, uint64_t now_us)
     workflows->ended_count = 0;
 }
 
-/* What a policy that goes by cost foresees of the program grows with each row. */
-static void begin_row(struct sched *sched, struct workflow *flow, uint32_t row, uint64_t now_us)
+/* What a policy that goes by cost foresees of the program grows with each row that was given. */
+static void foresee(struct sched *sched, const struct workflow *flow, uint64_t now_us)
 {
-    const struct sched_spent cost = sched_release_cost(flow);
+    const struct sched_spent cost = sched_release_cost(sched, flow);
     uint32_t program = sched_program_find(sched, flow->domain, flow->program_id);
     if (program != SCHED_PROGRAM_NONE) {
         sched_key_foresee(sched, program, &cost, now_us);
     }
-    sched_instance_begin_row(sched, flow, row, now_us);
 }
 
 static uint32_t next_row(const struct workflow *flow)
@@ -171,12 +170,15 @@ static uint32_t next_row(const struct workflow *flow)
 /* Rows begin in the order in which they came, a bounded number of instances a pass. */
 static void begin_rows(struct sched *sched, struct workflow *flow, uint64_t now_us)
 {
+    if (flow->rows_begun < flow->rows_given) {
+        foresee(sched, flow, now_us);
+    }
     while (flow->rows_begun < flow->rows_given) {
         if (sched->workflows.begun >= BEGIN_INSTANCES) {
             sched->workflows.more = true;
             return;
         }
-        begin_row(sched, flow, next_row(flow), now_us);
+        sched_instance_begin_row(sched, flow, next_row(flow), now_us);
         flow->rows_begun++;
         sched->workflows.begun += flow->nodes_count;
     }

@@ -449,6 +449,27 @@ static void test_a_value_is_streamed_though_it_is_the_output_of_an_equal_node(vo
     end_flow();
 }
 
+/* The clock of the ideal system goes on for all clients, from where the largest cost left it. */
+static void test_what_a_client_foresees_is_no_more_than_it_can_spend(void **state)
+{
+    (void)state;
+    start_with(bench_settings(SCHED_JUSTITIA), 64);
+    open_flow();
+    uint32_t input = add(WORKFLOW_INPUT), first = add(WORKFLOW_LLM);
+    read_value(input);
+    uint32_t last = add(WORKFLOW_LLM);
+    read_value(first), read_value(first);
+    output(last);
+    flow->nodes[input].est_tokens = flow->nodes[first].est_tokens = 1 << 20;
+    flow->nodes[last].est_tokens = 1 << 20;
+    begin();
+    uint32_t at = row(0, (uint32_t[]){9});
+    run();
+    check_row(at);
+    end_flow();
+    assert_true(bench->sched.ideal.virtual_time <= 2 * BENCH_CONTEXT * BENCH_CONTEXT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_a_row_has_the_status_of_its_first_output),
         cmocka_unit_test(test_a_workflow_that_is_too_large_delays_no_other),
         cmocka_unit_test(test_a_pass_looks_at_a_bounded_number_of_prompts),
+        cmocka_unit_test(test_what_a_client_foresees_is_no_more_than_it_can_spend),
         cmocka_unit_test(test_a_value_is_streamed_though_it_is_the_output_of_an_equal_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
