@@ -161,16 +161,19 @@ static enum status refuse_for_room(struct net_frame *frame, const struct workflo
     return net_frame_fault(frame, STATUS_BUSY_ROWS, WIRE_FIELD_ROW, number, limits->rows);
 }
 
-/* Finds a place for the row and fills it; rows on record yield until there is one. */
+/* Finds a place for the row and fills it; rows on record yield until there is one. Columns that did
+ * not fit are encoded again when the place is twice as large, or none yields any more: so a client
+ * that fills the record costs a few encodings of its row, and not one for each row that yields. */
 static enum status place_row(struct net_frame *frame, struct workflow *flow,
                              const struct wire_flow_row *wire, uint32_t *at)
 {
     struct net *net = frame->net;
     uint32_t value_tokens = net->settings.limits->workflow.value_tokens;
-    for (;;) {
+    uint32_t least = flow->row_value_tokens, enough = least;
+    for (bool is_last = false;; is_last = !yield_one(flow)) {
         *at = free_row(flow);
         const struct workflow_span room = net_flow_room(flow, value_tokens);
-        if (*at != WORKFLOW_NONE && room.count >= flow->row_value_tokens) {
+        if (*at != WORKFLOW_NONE && room.count >= (is_last ? least : enough)) {
             struct workflow_row *row = &flow->rows[*at];
             *row = (struct workflow_row){.number = wire->row, .values = room,
                                          .digest = WIRE_DIGEST_START};
@@ -178,8 +181,10 @@ static enum status place_row(struct net_frame *frame, struct workflow *flow,
                 row->values.count = row->nodes_first + flow->row_value_tokens - room.first;
                 return STATUS_OK;
             }
+            least = room.count + 1;
+            enough = 2 * room.count + 1;
         }
-        if (!yield_one(flow)) {
+        if (is_last) {
             return refuse_for_room(frame, flow, wire->row, room.count == value_tokens);
         }
     }
