@@ -127,8 +127,8 @@ void sched_workflow_command(struct sched *sched, const struct command *command, 
         answer(sched, flow, command, now_us);
         break;
     case COMMAND_WORKFLOW_CLOSE:
-        flow->is_closed = true;
-        break;
+        break;                      /* net has said so in the record, or has taken it back: another
+                                       connection has the workflow by now */
     default:
         ASSERT(command->kind == COMMAND_WORKFLOW_CANCEL);
         cancel(sched, flow, STATUS_GONE_CANCELLED, now_us);

@@ -266,6 +266,7 @@ static inline void run(void)
 
 static inline void end_flow(void)
 {
+    flow->is_closed = true;
     send((struct command){.kind = COMMAND_WORKFLOW_CLOSE});
     assert_int_equal(flow->state, WORKFLOW_DONE);
     workflow_release(&bench->workflows, index_of_flow);

@@ -470,6 +470,23 @@ static void test_what_a_client_foresees_is_no_more_than_it_can_spend(void **stat
     assert_true(bench->sched.ideal.virtual_time <= 2 * BENCH_CONTEXT * BENCH_CONTEXT);
 }
 
+/* Its client broke off after FLOW_CLOSE, and came back before the scheduler had seen that. */
+static void test_a_close_of_the_connection_before_closes_nothing(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    uint32_t only = add(WORKFLOW_LLM);
+    say(3, 1);
+    output(only);
+    begin();
+    flow->is_closed = false;
+    send((struct command){.kind = COMMAND_WORKFLOW_CLOSE});
+    assert_int_equal(flow->state, WORKFLOW_OPEN);
+    assert_false(flow->is_closed);
+    end_flow();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -491,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_a_workflow_that_is_too_large_delays_no_other),
         cmocka_unit_test(test_a_pass_looks_at_a_bounded_number_of_prompts),
         cmocka_unit_test(test_what_a_client_foresees_is_no_more_than_it_can_spend),
+        cmocka_unit_test(test_a_close_of_the_connection_before_closes_nothing),
         cmocka_unit_test(test_a_value_is_streamed_though_it_is_the_output_of_an_equal_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
