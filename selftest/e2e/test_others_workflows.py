@@ -40,7 +40,8 @@ def test_an_answer_from_the_cache_to_another_question():
 def test_a_slow_branch_that_holds_up_a_fast_one():
     """langgraph#6320, #4673: nodes ran in supersteps, so what followed a fast node waited until its
     slow sibling had ended."""
-    nodes = [node(LLM, (IS_TEXT,), max_tokens=300, flags=1), node(LLM, (IS_TEXT | 1,), max_tokens=2),
+    nodes = [node(LLM, (IS_TEXT,), max_tokens=300, flags=1),
+             node(LLM, (IS_TEXT | 1,), max_tokens=2),
              node(LLM, (IS_TEXT | 1, 1), max_tokens=2)]
     with Appliance(MODEL) as a, Flows(a.tcp) as c:
         c.open(nodes, [0, 2], texts=(b"slow", b"fast"), flags=STREAM)
