@@ -2,8 +2,8 @@
 """Workflows of clients that mean no good: each bad frame costs itself or its connection, its ERROR
 says what was wrong, and another client's workflow goes on as if nothing had happened."""
 from appliance import EMBEDDED_MODEL, Appliance
-from flows import (INPUT, IS_TEXT, KEEP, LAMBDA, LLM, SIMPLE, TEXT, Flows, answer, end, node,
-                   opening, row, served)
+from flow_frames import (INPUT, IS_TEXT, KEEP, LAMBDA, LLM, SIMPLE, TEXT, Flows, answer, end, node,
+                         opening, row, served)
 from protocol import (ASK, ERROR, FLOW_CANCEL, FLOW_CLOSE, FLOW_DONE, FLOW_OK, FLOW_OPEN, ROW_DONE,
                       VALUE, frame)
 

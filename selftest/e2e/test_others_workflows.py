@@ -4,7 +4,7 @@
 Each docstring says what happened there; the test does it here. Failures of serving engines are in
 test_others_failures.py and test_others_stalls.py."""
 from appliance import EMBEDDED_MODEL, Appliance
-from flows import INPUT, IS_TEXT, LAMBDA, LLM, Flows, answer, end, node, row
+from flow_frames import INPUT, IS_TEXT, LAMBDA, LLM, Flows, answer, end, node, row
 from protocol import ASK, FLOW_CLOSE, FLOW_DONE, ROW_DONE, VALUE
 
 MODEL = "model.path=" + EMBEDDED_MODEL
