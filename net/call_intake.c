@@ -134,32 +134,16 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
 
 /* ---- filling a slot -------------------------------------------------------------------------- */
 
-/* EOS is the last stop id, end-of-turn the one before. If the client names one of them, it is a
- * plain stop id. */
-static void add_stop_id(struct call *call, uint32_t token, bool *added)
-{
-    struct call_sampling *sampling = &call->sampling;
-    *added = false;
-    if (token == GGUF_NO_TOKEN) {
-        return;
-    }
-    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
-        if (sampling->stop_ids[i] == token) {
-            return;
-        }
-    }
-    ASSERT(sampling->stop_ids_count < CALL_STOP_IDS_MAX);
-    sampling->stop_ids[sampling->stop_ids_count++] = token;
-    *added = true;
-}
+STATIC_ASSERT(GGUF_NO_TOKEN == CALL_NONE, "no token is one number");
 
+/* EOS is the last stop id, end-of-turn the one before. */
 static void fill_stops(const struct net *net, struct call *call, const struct wire_call *wire)
 {
     const struct gguf_vocab_info *info = &net->vocab->info;
     bool has_eos = false;
     if ((wire->flags & WIRE_CALL_IGNORE_EOS) == 0) {
-        add_stop_id(call, info->eot_id, &call->emit.eot_is_eos);
-        add_stop_id(call, info->eos_id, &has_eos);
+        call->emit.eot_is_eos = call_add_stop_id(call, info->eot_id);
+        has_eos = call_add_stop_id(call, info->eos_id);
     }
     call->eos_id_index_plus_1 = has_eos ? call->sampling.stop_ids_count : 0;
     call->stop_texts_count = wire->stop_texts_count;

@@ -55,6 +55,22 @@ uint32_t call_take(struct call_table *table)
     return index;
 }
 
+bool call_add_stop_id(struct call *call, uint32_t token)
+{
+    struct call_sampling *sampling = &call->sampling;
+    if (token == CALL_NONE) {
+        return false;
+    }
+    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
+        if (sampling->stop_ids[i] == token) {
+            return false;
+        }
+    }
+    ASSERT(sampling->stop_ids_count < CALL_STOP_IDS_MAX);
+    sampling->stop_ids[sampling->stop_ids_count++] = token;
+    return true;
+}
+
 void call_release(struct call_table *table, uint32_t index)
 {
     ASSERT(index < table->count);

@@ -200,5 +200,8 @@ void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_
                      struct arena *arena);
 /* A zeroed slot in INTAKE, or CALL_NONE. */
 uint32_t call_take(struct call_table *table);
+/* A token of the model that ends the call, too. False: there is none (CALL_NONE), or the client has
+ * named it: then it is a plain stop id. The last one that was added has the last place. */
+bool call_add_stop_id(struct call *call, uint32_t token);
 /* The slot must be INTAKE or FINISHED and in no list. Its generation grows. */
 void call_release(struct call_table *table, uint32_t index);

@@ -9,24 +9,29 @@
 
 #include "config/base/assert.h"
 
-struct part { const uint32_t *tokens; uint32_t count; };
-
-static struct part part_of(const struct workflow *flow, uint32_t row_index,
-                           const struct workflow_piece *piece, bool begins_prompt)
+struct workflow_run workflow_known(const struct workflow *flow, uint32_t row, uint32_t node)
 {
-    const struct workflow_row *row = &flow->rows[row_index];
-    if (piece->node == WORKFLOW_NONE) {
-        return (struct part){flow->tokens + piece->tokens.first, piece->tokens.count};
+    if (flow->nodes[node].kind == WORKFLOW_INPUT) {
+        const struct workflow_span span = flow->rows[row].columns[workflow_column(flow, node)];
+        return (struct workflow_run){flow->values + span.first, span.count};
     }
-    if (flow->nodes[piece->node].kind == WORKFLOW_INPUT) {
-        uint32_t column = workflow_column(flow, piece->node);
-        struct workflow_span span = begins_prompt ? row->heads[column] : row->columns[column];
-        return (struct part){flow->values + span.first, span.count};
-    }
-    uint32_t same = flow->nodes[piece->node].same_as;
-    const struct workflow_instance *instance = workflow_instance(flow, row_index, same);
+    uint32_t same = flow->nodes[node].same_as;
+    const struct workflow_instance *instance = workflow_instance(flow, row, same);
     ASSERT(instance->state == WORKFLOW_KNOWN);
-    return (struct part){workflow_value(flow, row_index, same), instance->value_tokens};
+    return (struct workflow_run){workflow_value(flow, row, same), instance->value_tokens};
+}
+
+static struct workflow_run part_of(const struct workflow *flow, uint32_t row,
+                                   const struct workflow_piece *piece, bool begins_prompt)
+{
+    if (piece->node == WORKFLOW_NONE) {
+        return (struct workflow_run){flow->tokens + piece->tokens.first, piece->tokens.count};
+    }
+    if (begins_prompt && flow->nodes[piece->node].kind == WORKFLOW_INPUT) {
+        const struct workflow_span head = flow->rows[row].heads[workflow_column(flow, piece->node)];
+        return (struct workflow_run){flow->values + head.first, head.count};
+    }
+    return workflow_known(flow, row, piece->node);
 }
 
 uint32_t workflow_splice(const struct workflow *flow, uint32_t row, uint32_t node,
@@ -35,8 +40,8 @@ uint32_t workflow_splice(const struct workflow *flow, uint32_t row, uint32_t nod
     const struct workflow_node *of = &flow->nodes[node];
     uint32_t count = 0;
     for (uint32_t i = 0; i < of->pieces_count; i++) {
-        const struct part part = part_of(flow, row, &flow->pieces[of->pieces_first + i],
-                                         i == 0 && of->kind == WORKFLOW_LLM);
+        const struct workflow_run part = part_of(flow, row, &flow->pieces[of->pieces_first + i],
+                                                 i == 0 && of->kind == WORKFLOW_LLM);
         if (part.count > max - count) {
             return UINT32_MAX;
         }

@@ -175,7 +175,6 @@ struct workflow {
     struct workflow_order order;
     /* sched's (sched/workflow/). */
     struct heap ready;              /* instances by their place in the order */
-    uint32_t program;               /* slot in the process table, while `open_calls` > 0 */
     uint32_t open_calls, asked, rows_open;
     uint32_t rows_begun;            /* of those given; the next one has this arrival */
     uint64_t turns;                 /* instances that have been ready: their order of arrival */
@@ -239,6 +238,10 @@ static inline uint32_t workflow_column(const struct workflow *flow, uint32_t nod
     }
     return column;
 }
+/* Tokens that lie together. */
+struct workflow_run { const uint32_t *tokens; uint32_t count; };
+/* The value of an INPUT, LLM or LAMBDA node for this row, which is known. */
+struct workflow_run workflow_known(const struct workflow *flow, uint32_t row, uint32_t node);
 /* What the node composes for this row: literals, columns and values, all of which are known
  * (splice.c). The number of tokens, or UINT32_MAX: more than `max`. Without BOS. */
 uint32_t workflow_splice(const struct workflow *flow, uint32_t row, uint32_t node,

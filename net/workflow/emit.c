@@ -135,7 +135,7 @@ static uint64_t digest_of(const struct workflow *flow, uint32_t row)
         if (!net_said_is_known(flow, row, flow->outputs[output])) {
             continue;
         }
-        for (struct net_said_run run; (run = net_said_run(flow, &said)).count > 0;) {
+        for (struct workflow_run run; (run = net_said_run(flow, &said)).count > 0;) {
             digest = wire_digest(digest, run.tokens, run.count);
             said.at += run.count;
         }

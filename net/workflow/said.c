@@ -24,39 +24,28 @@ static bool is_composed(const struct workflow *flow, const struct workflow_said 
     return said->kind == WORKFLOW_SAYS_ASK || flow->nodes[node].kind == WORKFLOW_TEXT;
 }
 
-static struct net_said_run whole(const struct workflow *flow, uint32_t row, uint32_t node)
+static struct workflow_run after(struct workflow_run run, uint32_t at)
 {
-    if (flow->nodes[node].kind == WORKFLOW_INPUT) {
-        const struct workflow_span span = flow->rows[row].columns[workflow_column(flow, node)];
-        return (struct net_said_run){flow->values + span.first, span.count};
-    }
-    uint32_t same = flow->nodes[node].same_as;
-    return (struct net_said_run){workflow_value(flow, row, same),
-                                 workflow_instance(flow, row, same)->value_tokens};
+    return at < run.count ? (struct workflow_run){run.tokens + at, run.count - at}
+                          : (struct workflow_run){NULL, 0};
 }
 
-static struct net_said_run after(struct net_said_run run, uint32_t at)
-{
-    return at < run.count ? (struct net_said_run){run.tokens + at, run.count - at}
-                          : (struct net_said_run){NULL, 0};
-}
-
-struct net_said_run net_said_run(const struct workflow *flow, struct workflow_said *said)
+struct workflow_run net_said_run(const struct workflow *flow, struct workflow_said *said)
 {
     uint32_t node = said->kind == WORKFLOW_SAYS_ASK ? said->index : flow->outputs[said->index];
     const struct workflow_node *of = &flow->nodes[node];
     if (!is_composed(flow, said, node)) {
-        return after(whole(flow, said->row, node), said->at);
+        return after(workflow_known(flow, said->row, node), said->at);
     }
     for (; said->piece < of->pieces_count; said->piece++, said->at = 0) {
         const struct workflow_piece *piece = &flow->pieces[of->pieces_first + said->piece];
-        struct net_said_run run = {flow->tokens + piece->tokens.first, piece->tokens.count};
-        run = piece->node != WORKFLOW_NONE ? whole(flow, said->row, piece->node) : run;
+        struct workflow_run run = {flow->tokens + piece->tokens.first, piece->tokens.count};
+        run = piece->node != WORKFLOW_NONE ? workflow_known(flow, said->row, piece->node) : run;
         if (said->at < run.count) {
             return after(run, said->at);
         }
     }
-    return (struct net_said_run){NULL, 0};
+    return (struct workflow_run){NULL, 0};
 }
 
 static bool ends_after(const struct workflow *flow, const struct workflow_said *said,
@@ -123,7 +112,7 @@ static uint32_t text_bytes_max(const struct net *net, const struct workflow_said
 struct part {
     uint32_t room;
     bool has_text;
-    struct net_said_run run;
+    struct workflow_run run;
     uint32_t count;                 /* of its tokens */
     uint32_t text_bytes;            /* in net->text */
     bool is_last;

@@ -71,11 +71,9 @@ uint32_t net_flow_encode(void *net, const struct workflow_literal *literal, uint
 /* The largest part of flow->values that no row has. */
 struct workflow_span net_flow_room(const struct workflow *flow, uint32_t value_tokens);
 
-/* Tokens that lie together. */
-struct net_said_run { const uint32_t *tokens; uint32_t count; };
 /* The next tokens of what is said; none: that was all. Passes pieces that are empty or read
  * through. All that it is composed of must be known. */
-struct net_said_run net_said_run(const struct workflow *flow, struct workflow_said *said);
+struct workflow_run net_said_run(const struct workflow *flow, struct workflow_said *said);
 /* True when the node has a value for this row. */
 bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node);
 /* The next frame of what is being said, at `bytes`, of at most `room` bytes: how many; 0 where not

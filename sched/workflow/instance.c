@@ -179,7 +179,7 @@ void sched_instance_known(struct sched *sched, struct sched_instance of, uint32_
     struct workflow *flow = of.flow;
     uint32_t index = sched_instance_index(of);
     know(sched, of, value_tokens, now_us);
-    for (uint32_t row = 0; row < WORKFLOW_ROWS_MAX && row < flow->rows_max; row++) {
+    for (uint32_t row = 0; row < flow->rows_max; row++) {
         struct sched_instance equal = {flow, row, of.node};
         if (flow->rows[row].state == WORKFLOW_ROW_OPEN &&
             sched_instance_at(equal)->state == WORKFLOW_SHARED &&

@@ -113,26 +113,11 @@ struct sched_spent sched_release_cost(const struct sched *sched, const struct wo
                                 .tokens = of_all_rows(flow, cost.tokens)};
 }
 
-static void add_stop_id(struct call_sampling *sampling, uint32_t token, uint32_t *place_plus_1)
-{
-    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
-        if (sampling->stop_ids[i] == token) {
-            return;
-        }
-    }
-    if (token != CALL_NONE) {
-        ASSERT(sampling->stop_ids_count < CALL_STOP_IDS_MAX);
-        sampling->stop_ids[sampling->stop_ids_count++] = token;
-        *place_plus_1 = sampling->stop_ids_count;
-    }
-}
-
 static void fill(const struct sched *sched, struct call *call, struct sched_instance of,
                  uint32_t prompt_tokens, uint64_t now_us)
 {
     const struct sched_workflows *workflows = &sched->workflows;
     const struct workflow_node *node = &of.flow->nodes[of.node];
-    uint32_t end_of_turn = 0;
     memcpy(call->tokens, workflows->prompt, prompt_tokens * sizeof *call->tokens);
     memcpy(call->program_id, of.flow->program_id, sizeof call->program_id);
     memcpy(call->stop_texts, node->call.stop_texts, sizeof call->stop_texts);
@@ -152,8 +137,9 @@ static void fill(const struct sched *sched, struct call *call, struct sched_inst
     call->foretold.program_tokens = cost.tokens;
     call->foretold.output_tokens = node->est_tokens < node->max_tokens ? node->est_tokens : 0;
     if (!node->call.ignore_eos) {
-        add_stop_id(&call->sampling, workflows->settings.eot_id, &end_of_turn);
-        add_stop_id(&call->sampling, workflows->settings.eos_id, &call->eos_id_index_plus_1);
+        (void)call_add_stop_id(call, workflows->settings.eot_id);
+        bool has_eos = call_add_stop_id(call, workflows->settings.eos_id);
+        call->eos_id_index_plus_1 = has_eos ? call->sampling.stop_ids_count : 0;
     }
 }
 
