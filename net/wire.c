@@ -136,6 +136,18 @@ enum status wire_check_end(const struct bytes *in, struct wire_fault *fault)
     return STATUS_OK;
 }
 
+enum status wire_check_fixed(const struct wire_layout *layout, const struct bytes *in,
+                             const void *frame, struct wire_fault *fault)
+{
+    if (in->failed) {
+        return wire_check_end(in, fault);
+    }
+    if (in->dirty) {
+        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
+    }
+    return wire_layout_check(layout, frame, fault);
+}
+
 /* The one rule that two fields make together. */
 static enum status check_versions(const struct wire_hello *hello, struct wire_fault *fault)
 {

@@ -23,18 +23,6 @@ static void move_stop_ids(struct bytes *bytes, struct call_sampling *sampling)
     }
 }
 
-static enum status check_call_fixed(const struct bytes *in, const struct wire_call *frame,
-                                    struct wire_fault *fault)
-{
-    if (in->failed) {
-        return wire_check_end(in, fault);
-    }
-    if (in->dirty) {
-        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
-    }
-    return wire_layout_check(&wire_call_layout, frame, fault);
-}
-
 static enum status decode_stop_texts(struct bytes *in, struct wire_call *frame,
                                      struct wire_fault *fault)
 {
@@ -105,7 +93,7 @@ enum status wire_call_decode(const uint8_t *bytes, uint32_t count, struct wire_c
     memset(&got, 0, sizeof got);
     wire_layout_move(&wire_call_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_CALL, .call_id = got.call_id};
-    TRY(check_call_fixed(&in, &got, fault));
+    TRY(wire_check_fixed(&wire_call_layout, &in, &got, fault));
     move_stop_ids(&in, &got.sampling);
     TRY(decode_stop_texts(&in, &got, fault));
     TRY(decode_parts(&in, &got, fault));

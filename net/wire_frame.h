@@ -16,6 +16,9 @@ void wire_layout_move(const struct wire_layout *layout, struct bytes *bytes, voi
 /* The first field that is out of its range, by name. Sets fault->call_id where there is one. */
 MUST_CHECK enum status wire_layout_check(const struct wire_layout *layout, const void *frame,
                                          struct wire_fault *fault);
+/* The fixed part was there, its reserved bytes were zero, and its fields are in their ranges. */
+MUST_CHECK enum status wire_check_fixed(const struct wire_layout *layout, const struct bytes *in,
+                                        const void *frame, struct wire_fault *fault);
 /* The payload was read to its end, and its reserved bytes were zero. */
 enum status wire_check_end(const struct bytes *in, struct wire_fault *fault);
 

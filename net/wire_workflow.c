@@ -34,19 +34,6 @@ static const uint8_t *skip(struct bytes *in, uint64_t count)
     return at;
 }
 
-/* The fixed part is there, its reserved bytes are zero, its fields in their ranges. */
-static enum status check_fixed(const struct wire_layout *layout, const struct bytes *in,
-                               const void *frame, struct wire_fault *fault)
-{
-    if (in->failed) {
-        return wire_check_end(in, fault);
-    }
-    if (in->dirty) {
-        return wire_refuse(fault, STATUS_BAD_RESERVED, WIRE_FIELD_RESERVED, 1);
-    }
-    return wire_layout_check(layout, frame, fault);
-}
-
 static enum status check_utf8(const uint8_t *text, uint32_t count, enum wire_field field,
                               uint64_t found, struct wire_fault *fault)
 {
@@ -143,11 +130,11 @@ static enum status decode_node(struct bytes *in, uint32_t index, uint32_t texts_
     struct wire_flow_node node;
     memset(&node, 0, sizeof node);
     wire_layout_move(&wire_flow_node_layout, in, &node);
-    TRY(check_fixed(&wire_flow_node_layout, in, &node, fault));
+    TRY(wire_check_fixed(&wire_flow_node_layout, in, &node, fault));
     TRY(check_kind(&node, fault));
     read_node_tail(in, &node);
     TRY(check_stop_texts(&node, fault));
-    TRY(check_fixed(&wire_flow_node_layout, in, &node, fault));
+    TRY(wire_check_fixed(&wire_flow_node_layout, in, &node, fault));
     *operands += node.operands_count;
     return check_operands(&node, index, texts_count, fault);
 }
@@ -269,7 +256,7 @@ enum status wire_flow_open_decode(const uint8_t *bytes, uint32_t count,
     memset(&got, 0, sizeof got);
     wire_layout_move(&wire_flow_open_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_FLOW_OPEN, .call_id = got.flow_id};
-    TRY(check_fixed(&wire_flow_open_layout, &in, &got, fault));
+    TRY(wire_check_fixed(&wire_flow_open_layout, &in, &got, fault));
     TRY(decode_nodes(&in, &got, fault));
     TRY(decode_outputs(&in, &got, fault));
     got.texts = bytes + in.at;
@@ -300,7 +287,7 @@ enum status wire_flow_row_decode(const uint8_t *bytes, uint32_t count, struct wi
     memset(&got, 0, sizeof got);
     wire_layout_move(&wire_flow_row_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_ROW, .call_id = got.flow_id};
-    TRY(check_fixed(&wire_flow_row_layout, &in, &got, fault));
+    TRY(wire_check_fixed(&wire_flow_row_layout, &in, &got, fault));
     got.columns = bytes + in.at;
     got.columns_bytes = bytes_left(&in);
     TRY(decode_texts(&in, got.columns_count, 0, WIRE_FIELD_COLUMNS, fault));
@@ -325,7 +312,7 @@ enum status wire_flow_answer_decode(const uint8_t *bytes, uint32_t count,
     memset(&got, 0, sizeof got);
     wire_layout_move(&wire_flow_answer_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_ANSWER, .call_id = got.flow_id};
-    TRY(check_fixed(&wire_flow_answer_layout, &in, &got, fault));
+    TRY(wire_check_fixed(&wire_flow_answer_layout, &in, &got, fault));
     got.text_bytes = bytes_left(&in);
     got.text = skip(&in, got.text_bytes);
     if (got.failed != 0 && got.text_bytes > 0) {
@@ -356,7 +343,7 @@ enum status wire_flow_value_decode(const uint8_t *bytes, uint32_t count,
     memset(&got, 0, sizeof got);
     wire_layout_move(&wire_flow_value_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_VALUE, .call_id = got.flow_id};
-    TRY(check_fixed(&wire_flow_value_layout, &in, &got, fault));
+    TRY(wire_check_fixed(&wire_flow_value_layout, &in, &got, fault));
     got.tokens = skip(&in, (uint64_t)got.tokens_count * sizeof(uint32_t));
     got.text = skip(&in, got.text_bytes);
     TRY(wire_check_end(&in, fault));
@@ -387,7 +374,7 @@ enum status wire_flow_ask_decode(const uint8_t *bytes, uint32_t count, struct wi
     memset(&got, 0, sizeof got);
     wire_layout_move(&wire_flow_ask_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_ASK, .call_id = got.flow_id};
-    TRY(check_fixed(&wire_flow_ask_layout, &in, &got, fault));
+    TRY(wire_check_fixed(&wire_flow_ask_layout, &in, &got, fault));
     got.text = skip(&in, got.text_bytes);
     TRY(wire_check_end(&in, fault));
     TRY(check_utf8(got.text, got.text_bytes, WIRE_FIELD_TEXTS, got.text_bytes, fault));
