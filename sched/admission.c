@@ -9,10 +9,11 @@
  */
 #include "sched/admission.h"
 
+#include "sched/balance.h"
 #include "sched/call.h"
 #include "sched/class/prediction.h"
 #include "sched/deadline.h"
-#include "sched/engine/active.h"
+#include "sched/engine/active/active.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
 #include "sched/key.h"
@@ -39,25 +40,31 @@ static enum status admit(const struct sched *sched, const struct call *call)
     return STATUS_OK;
 }
 
+void sched_admission_enter(struct sched *sched, struct call *call, uint64_t now_us)
+{
+    struct sched_engine *engine = sched_engine_of(sched, call);
+    const struct kvmem_answer answer = sched_residency_look(engine, call);
+    sched_active_arrive(engine, call, &answer);
+    sched_job_open(engine, call);
+    sched_residency_touch(engine, call, &answer, now_us);
+    sched_active_admit(engine, call, now_us);
+}
+
 /* Algorithm 1, lines 9 to 14. */
 static void commit(struct sched *sched, struct call *call, uint32_t program, uint64_t now_us)
 {
-    sched_program_attach(sched, program, call, now_us);
+    call->program = program;
+    call->engine = (uint8_t)sched_balance_route(sched, call);
+    sched_program_attach(sched, call, now_us);
     sched_program_decay(sched, program, now_us);
     sched_class_foresee(sched, call);
     call->state = CALL_QUEUED;
-    call->engine = (uint8_t)sched->programs[program].engine;
     call->priority_us = sched->programs[program].service_us;
     call->waiting_since_us = now_us;
     call->arrived_us = call->arrived_us == 0 ? now_us : call->arrived_us;
     sched_deadline_push(sched, call);
-    struct sched_engine *engine = sched_engine_of(sched, call);
     sched_key_arrive(sched, call, now_us);
-    const struct kvmem_answer answer = sched_residency_look(engine, call);
-    sched_active_arrive(engine, call, &answer);
-    sched_job_open(engine, call, now_us);
-    sched_residency_touch(engine, call, &answer, now_us);
-    sched_active_admit(engine, call, now_us);
+    sched_admission_enter(sched, call, now_us);
     sched->open_calls++;
     sched->stats->calls_accepted++;
     sched->stats->tokens_prompt += call->prompt_tokens;

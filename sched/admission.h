@@ -7,3 +7,6 @@
  * nothing has changed, and the status says why not. */
 MUST_CHECK enum status sched_admit(struct sched *sched, struct call *call, const char *class_name,
                                    uint64_t now_us);
+/* The call, which is QUEUED, goes into the queues of its engine. O(log calls), and a look at what
+ * is there for it. */
+void sched_admission_enter(struct sched *sched, struct call *call, uint64_t now_us);

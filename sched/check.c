@@ -7,26 +7,30 @@
 #include <string.h>
 
 #include "sched/deadline.h"
-#include "sched/engine/active.h"
-#include "sched/engine/group.h"
+#include "sched/engine/active/active.h"
+#include "sched/engine/active/group.h"
+#include "sched/engine/member.h"
 #include "sched/engine/order.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 #include "sched/engine/share/tenant.h"
 
-static void check_job(const struct sched *sched, uint32_t index, uint32_t queue, bool held)
+static void check_job(const struct sched_engine *engine, uint32_t index, uint32_t queue,
+                      bool held)
 {
+    const struct sched *sched = engine->sched;
     const struct sched_job *job = &sched->jobs[index];
     const struct program *program = &sched->programs[job->program];
+    const struct sched_member *member = sched_member_at(engine, job->program);
     bool joins = sched_policy_joins_calls(sched);
     bool is_stage = sched_policy_has_stages(sched->settings.policy);
     ASSERT(job->tenant == program->tenant);
     ASSERT(job->queue == queue && job->held == held && job->calls_count > 0);
-    ASSERT(held == !program->is_active);
+    ASSERT(held == !member->is_active);
     ASSERT(job->promoted_from == 0 || job->queue == 0 || job->queue == job->promoted_from);
-    ASSERT(joins ? program->jobs[is_stage ? queue : 0] == index : job->calls_count == 1);
-    ASSERT(!joins || is_stage || job->calls_count == program->active_calls);
+    ASSERT(joins ? member->jobs[is_stage ? queue : 0] == index : job->calls_count == 1);
+    ASSERT(!joins || is_stage || job->calls_count == member->calls_count);
     ASSERT(!is_stage || !joins ||
            job->key == sched_policy_key(sched, sched_job_first(sched, job)));
     /* Learnt levels, or what its class has learnt, may have changed since its last step. */
@@ -63,9 +67,11 @@ static void check_membership(const struct sched_engine *engine, const struct cal
     bool must_be_started = is_resident || call->computed_tokens > 0;
     ASSERT(sched_queue_lists(call, CALL_LIST_ALL));
     ASSERT(sched_queue_lists(call, CALL_LIST_RESIDENT) == is_resident);
-    /* Where there are keys, a call that was held comes back when it gets blocks again. */
+    /* Where there are keys, a call that was held comes back when it gets blocks again; so does one
+     * that came from another engine. */
+    bool may_be_late = engine->sched->nodes != NULL || engine->sched->settings.engines > 1;
     ASSERT(sched_queue_lists(call, CALL_LIST_STARTED) || !must_be_started ||
-           (engine->sched->nodes != NULL && !is_resident));
+           (may_be_late && !is_resident));
     if (sched_policy_has_stages(engine->sched->settings.policy)) {
         uint32_t stage = sched_job_of(engine->sched, call)->queue;
         ASSERT((stage == SCHED_STAGE_RESIDENT) == is_resident);
@@ -147,7 +153,7 @@ static uint32_t check_queue(const struct sched_engine *engine, const struct sche
                                                         : sched->jobs[last_job].next));
         last_job = call->job;
         ASSERT(&engine->lanes[job->tenant] == lane);
-        check_job(sched, call->job, queue_index, held);
+        check_job(engine, call->job, queue_index, held);
         if (sched->nodes != NULL) {
             sched_order_check(engine, job);
         }
@@ -183,6 +189,7 @@ static uint32_t check_queues(const struct sched_engine *engine)
         ASSERT(jobs == lane->jobs_count);
     }
     ASSERT(held_jobs == engine->active.held_jobs);
+    sched_member_check(engine);
     sched_active_check(engine);
     sched_group_check(engine);
     return calls;
@@ -235,19 +242,11 @@ static void check_program_calls(const struct sched *sched, uint32_t program_inde
 {
     const struct program *program = &sched->programs[program_index];
     uint32_t count = 0;
-    uint32_t before = CALL_NONE;
-    uint64_t new_blocks = 0;
-    uint32_t i = program->first_call;
-    while (i != CALL_NONE) {
-        ASSERT(++count <= program->active_calls);
-        new_blocks += sched_call(sched, i)->new_blocks;
-        ASSERT(sched_call(sched, i)->program == program_index);
-        ASSERT(sched_call(sched, i)->program_prev == before);
-        before = i;
-        i = sched_call(sched, i)->program_next;
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        count += sched_member_at(&sched->engines[i], program_index)->calls_count;
     }
     ASSERT(count == program->active_calls);
-    ASSERT(new_blocks == program->new_blocks);
+    ASSERT(program->engine == SCHED_ENGINE_NONE || program->engine < sched->settings.engines);
 }
 
 /* Returns how many programs are idle. */

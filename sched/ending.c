@@ -15,10 +15,11 @@
 #include "sched/ending.h"
 
 #include "sched/deadline.h"
-#include "sched/engine/active.h"
+#include "sched/engine/active/active.h"
 #include "sched/engine/job.h"
 #include "sched/engine/need.h"
 #include "sched/engine/residency.h"
+#include "sched/engine/active/working_set.h"
 #include "sched/key.h"
 #include "sched/policy.h"
 #include "sched/class/prediction.h"
@@ -123,6 +124,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
         sched_call_accrue_wait(call, now_us);
     }
     sched_active_end_call(engine, call);
+    sched_working_set_learn(sched, call);
     sched_need_ended(sched, call);
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
     sched_job_close(engine, call);

@@ -25,6 +25,7 @@
 #include "sched/call.h"
 #include "sched/cost.h"
 #include "sched/engine/job.h"
+#include "sched/engine/member.h"
 #include "sched/ideal.h"
 #include "sched/policy.h"
 
@@ -204,16 +205,14 @@ void sched_key_foresee(struct sched *sched, uint32_t index, const struct sched_s
     program->cost = sched_sum(program->cost, foreseen - program->cost_foreseen);
     program->cost_foreseen = foreseen;
     move_tag(sched, index, now_us);
-    for (uint32_t at = program->first_call; at != CALL_NONE;) {
-        const struct call *call = &sched->calls->calls[at];
-        sched_job_rekey(sched_engine_of(sched, call), call);
-        at = call->program_next;
+    const struct call *call = sched_member_any_call(sched, index);
+    if (call != NULL) {
+        sched_job_rekey(sched, call);
     }
 }
 
-void sched_key_settle(struct sched_engine *engine, const struct call *call, uint64_t now_us)
+void sched_key_settle(struct sched *sched, const struct call *call, uint64_t now_us)
 {
-    struct sched *sched = engine->sched;
     const struct program *program = &sched->programs[call->program];
     if (sched_policy_cost(sched) == SCHED_COST_NONE) {
         return;
@@ -221,7 +220,7 @@ void sched_key_settle(struct sched_engine *engine, const struct call *call, uint
     if (sched->settings.retag && program->served > program->cost && program->active_calls > 0) {
         retag(sched, call->program, now_us);
     }
-    sched_job_rekey(engine, call);
+    sched_job_rekey(sched, call);
 }
 
 void sched_key_rest(struct sched *sched, uint64_t now_us)

@@ -19,7 +19,7 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
 void sched_key_foresee(struct sched *sched, uint32_t program, const struct sched_spent *cost,
                        uint64_t now_us);
 /* What the program of this call has had has grown: its key follows. O(log programs). */
-void sched_key_settle(struct sched_engine *engine, const struct call *call, uint64_t now_us);
+void sched_key_settle(struct sched *sched, const struct call *call, uint64_t now_us);
 /* No call is open. */
 void sched_key_rest(struct sched *sched, uint64_t now_us);
 /* The process table forgets the program; the ideal system does not. */

@@ -23,7 +23,8 @@
 
 #include "config/base/hash.h"
 #include "sched/call.h"
-#include "sched/engine/active.h"
+#include "sched/engine/active/active.h"
+#include "sched/engine/member.h"
 #include "sched/engine/need.h"
 #include "sched/key.h"
 #include "sched/levels.h"
@@ -144,15 +145,15 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     sched->program_free = program->hash_next;
     uint32_t tenant = sched_tenant_of(sched, domain);
     *program = (struct program){.in_use = true, .domain = domain, .tenant = tenant,
-                                .is_active = sched_active_is_off(sched),
-                                .first_call = CALL_NONE,
-                                .jobs = {SCHED_JOB_NONE, SCHED_JOB_NONE, SCHED_JOB_NONE},
+                                .engine = SCHED_ENGINE_NONE,
                                 .ideal = SCHED_IDEAL_NONE,
-                                .group = SCHED_GROUP_NONE,
                                 .service_note = SERVICE_NONE,
                                 .started_us = now_us, .halved_us = now_us,
                                 .salt = ++sched->program_salt, .hash_next = *chain};
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        sched_member_begin(&sched->engines[i], index);
+    }
     *chain = index;
     sched_tenant_enter(sched, tenant);
     idle_append(sched, index, now_us);
@@ -213,23 +214,17 @@ void sched_program_decay(struct sched *sched, uint32_t index, uint64_t now_us)
     program->halved_us += halvings * half_life_us;      /* the rest counts the next time */
 }
 
-void sched_program_attach(struct sched *sched, uint32_t index, struct call *call, uint64_t now_us)
+void sched_program_attach(struct sched *sched, struct call *call, uint64_t now_us)
 {
-    struct program *program = &sched->programs[index];
+    struct program *program = &sched->programs[call->program];
     ASSERT(program->in_use);
     if (program->active_calls == 0) {
-        idle_remove(sched, index);
+        idle_remove(sched, call->program);
         if (program->service_note != SERVICE_NONE && sched_policy_knows_programs(sched)) {
             sched_levels_take_back(sched, program->service_note);
         }
     }
-    call->program = index;
-    call->program_prev = CALL_NONE;
-    call->program_next = program->first_call;
-    if (program->first_call != CALL_NONE) {
-        sched_call(sched, program->first_call)->program_prev = call->slot;
-    }
-    program->first_call = call->slot;
+    sched_member_join(sched, call);
     program->active_calls++;
     program->last_arrival_us = now_us;
 }
@@ -246,16 +241,7 @@ void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_u
 {
     struct program *program = &sched->programs[call->program];
     ASSERT(program->in_use && program->active_calls > 0);
-    if (call->program_prev != CALL_NONE) {
-        sched_call(sched, call->program_prev)->program_next = call->program_next;
-    } else {
-        ASSERT(program->first_call == call->slot);
-        program->first_call = call->program_next;
-    }
-    if (call->program_next != CALL_NONE) {
-        sched_call(sched, call->program_next)->program_prev = call->program_prev;
-    }
-    call->program_next = call->program_prev = CALL_NONE;
+    sched_member_leave(sched, call);
     program->active_calls--;
     program->last_completion_us = now_us;
     if (program->active_calls == 0) {

@@ -16,9 +16,8 @@ MUST_CHECK enum status sched_program_end(struct sched *sched, uint64_t domain, c
                                          uint64_t now_us, struct program *ended);
 /* Brings the program's service up to date: halved once for each whole half-life that has passed. */
 void sched_program_decay(struct sched *sched, uint32_t program, uint64_t now_us);
-/* A call of the program opens, or has ended and been credited. O(1). */
-void sched_program_attach(struct sched *sched, uint32_t program, struct call *call,
-                          uint64_t now_us);
+/* A call opens, whose program and engine are known; it has ended and been credited. O(1). */
+void sched_program_attach(struct sched *sched, struct call *call, uint64_t now_us);
 void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_us);
 /* Forgets programs that have been idle for too long, a bounded number each time. */
 void sched_program_expire(struct sched *sched, uint64_t now_us);

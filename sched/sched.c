@@ -9,7 +9,8 @@
 
 #include "sched/deadline.h"
 #include "sched/ending.h"
-#include "sched/engine/active.h"
+#include "sched/engine/active/active.h"
+#include "sched/engine/member.h"
 #include "sched/engine/queue.h"
 #include "sched/key.h"
 #include "sched/levels.h"
@@ -46,6 +47,8 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .tenants = option_sched_tenants(options) == OPTION_SCHED_TENANTS_FAIR ? limits->tenants : 1,
         .calls_per_program = limits->calls_per_program,
         .sharing = option_kv_sharing(options),
+        .balance = option_sched_balance(options),
+        .balance_tokens = (uint32_t)options->sched_balance_tokens.number,
         .virtual_clock = option_sched_virtual_clock(options),
         .retag = option_sched_retag(options) == OPTION_SCHED_RETAG_YES,
         .cut_steps = option_sched_cut_steps(options) == OPTION_SCHED_CUT_STEPS_YES,
@@ -63,6 +66,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     sched_class_plan_memory(plan, settings->classes);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
+    sched_member_plan_memory(plan, settings);
     sched_active_plan_memory(plan, settings);
     sched_job_plan_memory(plan, settings->calls);
     heap_plan_memory(plan, "sched deadlines", settings->calls);
@@ -139,6 +143,7 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
             .planned = planned + i * rows, .outs = outs + i * rows,
             .taker = CALL_NONE, .step_cost = SCHED_STEP_COST_MIN,
             .out_tokens = out_tokens + i * rows * settings->steps_per_plan};
+        sched_member_init(&sched->engines[i], arena);
         init_lanes(&sched->engines[i], arena);
         sched_active_init(&sched->engines[i], arena);
     }
@@ -266,9 +271,9 @@ static void report_active(const struct sched *sched)
     stats->programs_active = stats->programs_waiting = stats->working_set_blocks = 0;
     for (uint32_t i = 0; i < sched->settings.programs; i++) {
         const struct program *program = &sched->programs[i];
-        stats->programs_active += program->in_use && program->is_active;
-        stats->programs_waiting += program->in_use && !program->is_active &&
-                                   program->active_calls > 0;
+        bool is_active = program->in_use && sched_program_is_active(sched, i);
+        stats->programs_active += is_active;
+        stats->programs_waiting += program->in_use && !is_active && program->active_calls > 0;
     }
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         const struct sched_active *active = &sched->engines[i].active;

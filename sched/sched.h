@@ -42,6 +42,7 @@
 
 #define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
 #define SCHED_PROGRAM_NONE UINT32_MAX
+#define SCHED_ENGINE_NONE  UINT32_MAX
 #define SCHED_ACTIVE_ALL   UINT32_MAX
 
 /* config/config.h has enum sched_policy, a row of config/policies.def each, and enum sched_sharing,
@@ -83,6 +84,8 @@ struct sched_settings {
     const struct predictor *predictor;  /* of programs' costs; NULL: none (predictor.h) */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
+    enum sched_balance balance;     /* which engine a call goes to, */
+    uint32_t balance_tokens;        /* and how long a prompt is that goes where its history is */
     enum sched_clock virtual_clock; /* what the ideal system of justitia is served */
     bool retag;                     /* a program that outlives its cost gets a later tag */
     bool cut_steps;                 /* a step ends before its N rounds when a call can make use of
@@ -100,14 +103,11 @@ struct program {
     uint64_t domain;                /* the same id in another trust domain is another program */
     uint8_t id[CALL_PROGRAM_ID_BYTES];
     uint32_t tenant;                /* who pays for it */
-    uint32_t engine;                /* index of the engine that serves its calls */
+    uint32_t engine;                /* that it is assigned to (balance.c), or SCHED_ENGINE_NONE */
     uint64_t service_us;            /* PLAS: sum; ATLAS: critical path; open calls count where
                                        sched.service = live. Sinks by half_life only */
     uint64_t wait_us;               /* W_p, of ended calls */
-    uint32_t active_calls;          /* its open calls: threads of the paper */
-    uint32_t first_call;            /* list of them, through call.program_next */
-    uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
-                                       SCHED_JOB_NONE; with levels all are in the first one */
+    uint32_t active_calls;          /* its open calls, on all engines: threads of the paper */
     /* Where the policy has keys (key.c). */
     uint64_t cost_foreseen, cost;   /* what it will cost: at first; as far as is known now */
     uint64_t served;                /* of that cost */
@@ -118,16 +118,7 @@ struct program {
     struct sched_class_ref class;   /* what programs like it have been */
     struct sched_prediction predicted;  /* when its first call came */
     struct sched_spent spent;       /* what its ended calls have cost */
-    bool is_active;                 /* in the active set of its engine: its KV stays */
-    uint32_t displacements;         /* times that it had to leave that for others */
-    /* Its working set, in blocks (engine/working_set.c). */
-    uint32_t history_blocks;        /* that its next call finds, or its open ones have found */
-    uint32_t new_blocks;            /* that its open calls need besides */
-    uint32_t common_blocks;         /* of them, besides: those that others have, too; ending with */
-    uint64_t common_identity;       /* this content */
-    uint32_t group;                 /* that it counts for, or SCHED_GROUP_NONE */
-    uint32_t away_blocks;           /* of it, when it was displaced, until it is back */
-    uint32_t counted_blocks;        /* of it in the sum of the active set */
+    uint32_t displacements;         /* times that it had to leave an active set for others */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
     uint64_t halved_us;             /* private: service_us is up to date with this time */
     uint64_t salt;                  /* private: names its KV: never given twice */
@@ -153,7 +144,8 @@ struct sched_tenant {
     uint32_t programs;              /* in the process table */
     uint64_t virtual_time;          /* the cost of all it has had, divided by its weight; */
     uint32_t remainder;             /* of that division */
-    bool wants, wanted;             /* the last plan has refused it a row; that of the last step */
+    bool wants, wanted;             /* the last plan of an engine has refused it a row; that of the
+                                       last step */
     struct sched_use use;           /* of the step that is being settled, */
     uint64_t paid;                  /* and its cost */
     uint64_t got, due;              /* lately */
@@ -184,11 +176,12 @@ struct sched {
     uint64_t ties;                  /* of jobs with equal keys, given so far */
     struct sched_classes classes;
     struct sched_workflows workflows;
-    uint64_t output_tokens;         /* of an ended call, a moving mean (engine/working_set.c) */
+    uint64_t output_tokens;         /* of an ended call, a moving mean (active/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
     struct sched_node *nodes;       /* [calls] of jobs; NULL: the policy has no key */
     bool draining;
     bool engine_failed;             /* there will be no engine any more */
+    uint32_t engine_turn;           /* whose turn it is, where engines are used alike (balance.c) */
     uint32_t open_calls;            /* calls in the queues */
     struct histogram first_tokens;  /* from a call's arrival to its first token */
     struct histogram token_gaps;    /* between two tokens of a call; 0: they came together */
@@ -242,6 +235,10 @@ void sched_give_up(struct sched *sched, uint64_t now_us);
 void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us);
 /* Asserts every invariant: queue links, program lists, states, KV ownership. */
 void sched_check(const struct sched *sched);
+/* What the program has on all engines: KV blocks of its working sets; whether it is active on one.
+ * O(engines). */
+uint32_t sched_program_blocks(const struct sched *sched, uint32_t program);
+bool sched_program_is_active(const struct sched *sched, uint32_t program);
 /* Fills the gauges of stats.def that are sched's, and what kvmem counts. */
 void sched_report(const struct sched *sched);
 
@@ -261,6 +258,10 @@ MUST_CHECK enum sched_verdict sched_engine_settle(struct sched_engine *engine, u
 /* The step in flight is lost and so is all KV of the engine: its calls go back to their queues with
  * their attained service kept, and will be recomputed from their tokens. */
 void sched_engine_lost(struct sched_engine *engine, uint64_t now_us);
+/* The engine takes steps, or it does not for now. Its calls, when it is lost and others serve, are
+ * routed anew; so are those that wait where none serves, when one begins to. Where there is one
+ * engine its calls wait for it. O(its calls + programs). */
+void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us);
 /* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
  * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm
  * 1, 32-39); resident calls after that one become standbys. */

@@ -39,6 +39,11 @@ void canary_init(struct canary *canary, const struct step *step, const struct li
 bool canary_is_due(const struct canary *canary, uint64_t now_us, bool is_idle);
 /* A result is suspicious: the canary is due at once. */
 void canary_hurry(struct canary *canary);
+/* True until the first one of this worker is done. */
+static inline bool canary_is_awaited(const struct canary *canary)
+{
+    return canary->limits->canary_blocks > 0 && (canary->hurries || canary->in_flight);
+}
 /* Fills the step record; the caller submits it. */
 void canary_launch(struct canary *canary);
 static inline bool canary_is_in_flight(const struct canary *canary)

@@ -56,12 +56,21 @@ static void condemn(struct engine *engine, uint64_t now_us)
     engine->state = WORLD_ENGINE_DOWN;
 }
 
+/* Nothing that the engine holds is believed any more. */
+static void lose_kv(struct engine *engine, uint64_t now_us)
+{
+    prefixes_lost(&engine->prefixes);
+    sched_engine_lost(sched_of(engine), now_us);
+}
+
 static void settle_canary(struct engine *engine, uint64_t now_us)
 {
     if (canary_settle(&engine->canary, now_us)) {
         engine->stats->canaries++;
     } else if (!canary_has_failed(&engine->canary)) {
         condemn(engine, now_us);
+    } else {
+        lose_kv(engine, now_us);
     }
 }
 
@@ -97,11 +106,20 @@ static void settle_step(struct engine *engine, uint64_t now_us)
 
 static void lose_worker(struct engine *engine, uint64_t now_us)
 {
-    prefixes_lost(&engine->prefixes);
-    sched_engine_lost(sched_of(engine), now_us);
+    lose_kv(engine, now_us);
     canary_lost(&engine->canary);
     engine->stats->engine_restarts++;
     engine->state = WORLD_ENGINE_DOWN;
+    sched_engine_serves(sched_of(engine), false, now_us);
+}
+
+/* From when its worker is up, has computed the canary rightly and holds the prefixes, until that
+ * worker is lost or wrong. */
+static bool serves(const struct engine *engine)
+{
+    bool is_up = engine->state != WORLD_ENGINE_DOWN && !canary_has_failed(&engine->canary);
+    bool is_prepared = engine_is_ready(engine) && !canary_is_awaited(&engine->canary);
+    return is_up && (is_prepared || sched_of(engine)->serves);
 }
 
 void engine_settle(struct engine *engine, uint64_t now_us)
@@ -113,6 +131,9 @@ void engine_settle(struct engine *engine, uint64_t now_us)
         lose_worker(engine, now_us);
     } else if (engine->state == WORLD_ENGINE_BUSY && sched_of(engine)->step_in_flight) {
         sched_engine_progress(sched_of(engine), now_us);
+    }
+    if (serves(engine) != sched_of(engine)->serves) {
+        sched_engine_serves(sched_of(engine), serves(engine), now_us);
     }
 }
 
@@ -136,7 +157,7 @@ static void launch_plan(struct engine *engine, uint64_t now_us)
 
 void engine_launch(struct engine *engine, uint64_t now_us)
 {
-    if (engine->state != WORLD_ENGINE_IDLE) {
+    if (engine->state != WORLD_ENGINE_IDLE || canary_has_failed(&engine->canary)) {
         return;
     }
     if (canary_is_due(&engine->canary, now_us, sched_is_idle(engine->sched))) {

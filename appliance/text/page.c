@@ -103,22 +103,25 @@ static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
     return program->active_calls == 0 && since_us < now_us ? now_us - since_us : 0;
 }
 
-/* The slots of its open calls, the newest first; `calls` shows all of them. */
-static void add_threads(struct text *page, const struct textport_view *view,
-                        const struct program *program)
+/* The slots of its open calls, engine by engine, the newest first; `calls` shows all of them. */
+static void add_threads(struct text *page, const struct textport_view *view, uint32_t index)
 {
-    uint32_t call = program->active_calls > 0 ? program->first_call : CALL_NONE;
-    if (call == CALL_NONE) {
-        text_add(page, " -");
-    }
-    for (uint32_t i = 0; call != CALL_NONE; i++) {
-        if (i == PROGRAM_THREADS_SHOWN) {
-            text_add(page, " ...");
-            return;
+    const struct sched *sched = view->sched;
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        uint32_t call = sched->engines[i].members[index].first_call;
+        for (; call != CALL_NONE && shown <= PROGRAM_THREADS_SHOWN; shown++) {
+            text_add(page, " ");
+            if (shown < PROGRAM_THREADS_SHOWN) {
+                text_add_u64(page, call);
+            } else {
+                text_add(page, "...");
+            }
+            call = view->calls->calls[call].program_next;
         }
-        text_add(page, " ");
-        text_add_u64(page, call);
-        call = view->calls->calls[call].program_next;
+    }
+    if (shown == 0) {
+        text_add(page, " -");
     }
 }
 
@@ -128,9 +131,11 @@ static uint64_t elapsed_ms(uint64_t since_us, uint64_t now_us)
 }
 
 /* Of the program in the KV: active, waiting for it with open calls, or without any. */
-static const char *place_name(const struct program *program)
+static const char *place_name(const struct sched *sched, uint32_t index)
 {
-    return program->is_active ? " active " : program->active_calls > 0 ? " waiting" : " none   ";
+    const struct program *program = &sched->programs[index];
+    const char *other = program->active_calls > 0 ? " waiting" : " none   ";
+    return sched_program_is_active(sched, index) ? " active " : other;
 }
 
 /* The slot of its class in `classes`, or a dash. */
@@ -140,6 +145,16 @@ static void add_class(struct text *page, const struct sched *sched, const struct
         text_add(page, "     -");
     } else {
         text_add_column(page, program->class.slot, 5);
+    }
+}
+
+/* The engine that it is assigned to, or a dash. */
+static void add_engine(struct text *page, const struct program *program)
+{
+    if (program->engine == SCHED_ENGINE_NONE) {
+        text_add(page, "      -");
+    } else {
+        text_add_column(page, program->engine, 6);
     }
 }
 
@@ -161,13 +176,13 @@ static void show_programs(struct text *page, const struct textport_view *view, u
         text_add_column(page, program->active_calls, 6);
         text_add_column(page, program->calls_ended, 7);
         text_add_column(page, program_idle_us(program, now_us) / 1000, 10);
-        text_add_column(page, program->engine, 6);
+        add_engine(page, program);
         text_add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
-        text_add(page, place_name(program));
-        text_add_column(page, program->history_blocks + program->new_blocks, 6);
+        text_add(page, place_name(sched, i));
+        text_add_column(page, sched_program_blocks(sched, i), 6);
         text_add_column(page, program->displacements, 9);
         add_class(page, sched, program);
-        add_threads(page, view, program);
+        add_threads(page, view, i);
         text_add(page, "\n");
     }
 }

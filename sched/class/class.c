@@ -311,7 +311,7 @@ void sched_class_join_name(struct sched *sched, struct program *program, const c
 void sched_class_join_by_prompt(struct sched *sched, const struct call *call)
 {
     struct program *program = &sched->programs[call->program];
-    uint32_t block_tokens = sched->engines[program->engine].kv->settings.block_tokens;
+    uint32_t block_tokens = sched->engines[0].kv->settings.block_tokens;
     if (sched_class_of(sched, program) != NULL || call->prompt_tokens < block_tokens) {
         return;
     }

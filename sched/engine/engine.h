@@ -111,6 +111,24 @@ struct sched_lane {
     uint32_t tenant;
     uint32_t jobs_count;            /* in all of them; 0: the lane is not open */
     struct sched_hand hand;
+    bool wants;                     /* the last plan of the engine has refused the tenant a row */
+};
+
+/* What a program has at an engine. Its calls may be on several engines at once. */
+struct sched_member {
+    uint32_t calls_count;           /* its open calls here */
+    uint32_t first_call;            /* list of them, the newest first, through call.program_next */
+    uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
+                                       SCHED_JOB_NONE; with levels all are in the first one */
+    bool is_active;                 /* in the active set: its KV stays */
+    /* Its working set, in blocks (working_set.c). */
+    uint32_t history_blocks;        /* that its next call finds, or its open ones have found */
+    uint32_t new_blocks;            /* that its open calls need besides */
+    uint32_t common_blocks;         /* of them, besides: those that others have, too; ending with */
+    uint64_t common_identity;       /* this content */
+    uint32_t group;                 /* that it counts for, or SCHED_GROUP_NONE */
+    uint32_t away_blocks;           /* of it, when it was displaced, until it is back */
+    uint32_t counted_blocks;        /* of it in the sum of the active set */
 };
 
 /* A beginning that several programs have in common: it counts once for all that are active. */
@@ -121,7 +139,7 @@ struct sched_group {
     uint32_t next;                  /* in the chain of the hash table, or of the free list */
 };
 
-/* The programs of an engine whose KV stays (engine/active.c). */
+/* The programs of an engine whose KV stays (active/active.c). */
 struct sched_active {
     uint32_t programs;
     uint64_t blocks;                /* their working sets */
@@ -145,6 +163,9 @@ struct sched_engine {
     uint32_t index;                 /* of this engine */
     struct kvmem *kv;
     struct step step;
+    bool serves;                    /* it takes steps; as its seat says */
+    uint32_t open_calls;            /* in its queues */
+    struct sched_member *members;   /* [programs] */
     struct sched_lane *lanes;       /* [tenants] */
     uint32_t *dealt;                /* [tenants]: lanes of the last plan, */
     uint32_t dealt_count;

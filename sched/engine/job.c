@@ -19,13 +19,17 @@
  * a wide one stands at its own level between the steps of its turn (starvation.c), so new programs
  * keep nearly all of the engine (docs/decisions/0054).
  *
+ * A program whose calls are on several engines has a job at each. They share its quantum: what it
+ * uses up on one counts on all, so all of them sink with its service.
+ *
  * Waiting of a job: time in which it has open calls and none of them is in a step.
- * Bounds: O(1), but for the place of a key: O(log calls).
+ * Bounds: O(1), but for the place of a key: O(log calls); O(engines) where a program has several.
  */
 #include "sched/engine/job.h"
 
 #include <string.h>
 
+#include "sched/engine/member.h"
 #include "sched/engine/need.h"
 #include "sched/engine/queue.h"
 #include "sched/policy.h"
@@ -46,18 +50,19 @@ void sched_job_init(struct sched *sched, struct arena *arena)
 }
 
 static uint32_t begin(struct sched *sched, const struct call *call, uint32_t queue,
-                      uint64_t now_us)
+                      uint64_t since_us)
 {
     static const struct sched_list empty = {CALL_NONE, CALL_NONE};
     const struct program *program = &sched->programs[call->program];
+    bool is_active = sched_member_of(sched, call)->is_active;
     uint32_t index = sched->job_free;
     ASSERT(index != SCHED_JOB_NONE);            /* there are as many as calls */
     struct sched_job *job = &sched->jobs[index];
     sched->job_free = job->next;
     *job = (struct sched_job){.program = call->program, .tenant = program->tenant,
                               .ends = {empty, empty, empty},
-                              .held = !program->is_active, .queue = queue,
-                              .waiting_since_us = now_us,
+                              .held = !is_active, .queue = queue,
+                              .waiting_since_us = since_us,
                               .key = sched_policy_key(sched, call),
                               .tie = sched_policy_joins_calls(sched) ? program->salt
                                                                      : ++sched->ties};
@@ -90,11 +95,11 @@ static void end_turn(struct sched_engine *engine, struct sched_job *job)
     job->promoted_from = 0;
 }
 
-/* Where the program names the job that its calls in this queue have in common. */
+/* Where the member names the job that the program's calls in this queue have in common. */
 static uint32_t *name_of(struct sched *sched, const struct call *call, uint32_t queue)
 {
     bool is_stage = sched_policy_has_stages(sched->settings.policy);
-    return &sched->programs[call->program].jobs[is_stage ? queue : 0];
+    return &sched_member_of(sched, call)->jobs[is_stage ? queue : 0];
 }
 
 /* True when the job goes before those that stand in this queue, or are held at its level. */
@@ -106,13 +111,13 @@ static bool goes_first(const struct sched_engine *engine, const struct sched_job
     return first != SCHED_JOB_NONE && sched_policy_goes_first(engine->sched, job, &jobs[first]);
 }
 
-/* The call joins its job, or begins one. */
-static void join(struct sched_engine *engine, struct call *call, uint32_t queue, uint64_t now_us)
+/* The call joins its job, or begins one that has waited since then. */
+static void join(struct sched_engine *engine, struct call *call, uint32_t queue, uint64_t since_us)
 {
     struct sched *sched = engine->sched;
     bool joins = sched_policy_joins_calls(sched);
     uint32_t *common = name_of(sched, call, queue);
-    call->job = joins && *common != SCHED_JOB_NONE ? *common : begin(sched, call, queue, now_us);
+    call->job = joins && *common != SCHED_JOB_NONE ? *common : begin(sched, call, queue, since_us);
     if (joins) {
         *common = call->job;
     }
@@ -129,9 +134,10 @@ static void join(struct sched_engine *engine, struct call *call, uint32_t queue,
     }
 }
 
-void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us)
+void sched_job_open(struct sched_engine *engine, struct call *call)
 {
-    join(engine, call, sched_policy_entry_queue(engine->sched, call->program), now_us);
+    join(engine, call, sched_policy_entry_queue(engine->sched, call->program),
+         call->waiting_since_us);
 }
 
 void sched_job_close(struct sched_engine *engine, struct call *call)
@@ -173,12 +179,11 @@ void sched_job_restage(struct sched_engine *engine, struct call *call, enum sche
     }
 }
 
-void sched_job_rekey(struct sched_engine *engine, const struct call *call)
+static void rekey(struct sched_engine *engine, const struct sched_member *member, uint64_t key)
 {
     struct sched *sched = engine->sched;
-    uint64_t key = sched_policy_key(sched, call);
     for (uint32_t stage = 0; stage < SCHED_STAGES; stage++) {
-        uint32_t job = sched->programs[call->program].jobs[stage];
+        uint32_t job = member->jobs[stage];
         if (job != SCHED_JOB_NONE && sched->jobs[job].key != key) {
             sched_queue_rekey(engine, &sched->jobs[job], key);
             sched_need_queued(engine, &sched->jobs[job], false);
@@ -186,9 +191,18 @@ void sched_job_rekey(struct sched_engine *engine, const struct call *call)
     }
 }
 
+void sched_job_rekey(const struct sched *sched, const struct call *call)
+{
+    uint64_t key = sched_policy_key(sched, call);
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        struct sched_engine *engine = &sched->engines[i];
+        rekey(engine, sched_member_at(engine, call->program), key);
+    }
+}
+
 struct sched_job *sched_job_after(const struct sched *sched, const struct call *call)
 {
-    uint32_t job = call->job != SCHED_JOB_NONE ? call->job : sched->programs[call->program].jobs[0];
+    uint32_t job = call->job != SCHED_JOB_NONE ? call->job : sched_member_of(sched, call)->jobs[0];
     return job != SCHED_JOB_NONE ? &sched->jobs[job] : NULL;
 }
 
@@ -221,6 +235,40 @@ void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progr
     job->quantum_left_us = left_us;
     job->service_us += duration_us;
     job->waiting_since_us = now_us;
+}
+
+/* The program's job at another engine; NULL: it has none there, or calls stand by themselves. */
+static struct sched_job *job_elsewhere(const struct sched_engine *engine, uint32_t program,
+                                       uint32_t other)
+{
+    const struct sched *sched = engine->sched;
+    if (other == engine->index || !sched_policy_orders_programs(sched)) {
+        return NULL;
+    }
+    uint32_t job = sched_member_at(&sched->engines[other], program)->jobs[0];
+    return job != SCHED_JOB_NONE ? &sched->jobs[job] : NULL;
+}
+
+void sched_job_charge_others(const struct sched_engine *engine, uint32_t program,
+                             uint64_t duration_us)
+{
+    for (uint32_t i = 0; i < engine->sched->settings.engines; i++) {
+        struct sched_job *job = job_elsewhere(engine, program, i);
+        if (job != NULL) {
+            uint64_t left_us = job->quantum_left_us;
+            job->quantum_left_us -= duration_us < left_us ? duration_us : left_us;
+        }
+    }
+}
+
+void sched_job_settle_others(const struct sched_engine *engine, uint32_t program, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < engine->sched->settings.engines; i++) {
+        struct sched_job *job = job_elsewhere(engine, program, i);
+        if (job != NULL) {
+            sched_job_settle(&engine->sched->engines[i], job, now_us);
+        }
+    }
 }
 
 /* To the tail or the head of this queue, with a new quantum. */

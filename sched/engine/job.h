@@ -39,15 +39,16 @@ static inline struct call *sched_job_first(const struct sched *sched, const stru
 
 /* A call has been admitted: it joins its program's job where the policy orders programs and the
  * program has open calls; else it begins one, at the tail of its level. */
-void sched_job_open(struct sched_engine *engine, struct call *call, uint64_t now_us);
+void sched_job_open(struct sched_engine *engine, struct call *call);
 /* The call ends; its job ends with its last call. */
 void sched_job_close(struct sched_engine *engine, struct call *call);
 /* Where queues are stages, the call goes to this one: it has been given KV, or has lost it. Free
  * where it is there, and where queues are no stages. O(log jobs). */
 void sched_job_restage(struct sched_engine *engine, struct call *call, enum sched_stage stage,
                        uint64_t now_us);
-/* The key of the call's program has changed: its jobs go where that belongs. O(log jobs). */
-void sched_job_rekey(struct sched_engine *engine, const struct call *call);
+/* The key of the call's program has changed: its jobs, on all engines, go where that belongs.
+ * O(engines + log jobs). */
+void sched_job_rekey(const struct sched *sched, const struct call *call);
 /* The job of the call, or of its program when the call has ended; NULL: there is none. */
 struct sched_job *sched_job_after(const struct sched *sched, const struct call *call);
 
@@ -65,6 +66,11 @@ void sched_job_excuse(struct sched_job *job, struct call *call, uint64_t now_us)
  * before. */
 void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progress,
                       uint64_t now_us);
+/* The same, of progress on this engine, for the program's jobs on other ones; and then settles
+ * those. O(engines). */
+void sched_job_charge_others(const struct sched_engine *engine, uint32_t program,
+                             uint64_t duration_us);
+void sched_job_settle_others(const struct sched_engine *engine, uint32_t program, uint64_t now_us);
 /* Moves the job to where it belongs, if it has used up its level (Algorithm 1, lines 20 to 23). */
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
 /* The job's waiting begins again. */

@@ -14,6 +14,7 @@
 #include "sched/engine/need.h"
 
 #include "sched/engine/job.h"
+#include "sched/engine/member.h"
 #include "sched/policy.h"
 
 #define PLACE_BITS 56
@@ -55,15 +56,16 @@ void sched_need_held(const struct sched_engine *engine, const struct sched_job *
 
 void sched_need_ended(const struct sched *sched, const struct call *call)
 {
-    const struct program *program = &sched->programs[call->program];
-    uint32_t other =
-        program->first_call == call->slot ? call->program_next : program->first_call;
+    const struct sched_member *member = sched_member_of(sched, call);
+    uint32_t other = member->first_call == call->slot ? call->program_next : member->first_call;
     kvmem_need(sched_engine_of(sched, call)->kv, call->program,
                other == CALL_NONE ? 0 : need_of(sched_job_of(sched, sched_call(sched, other))));
 }
 
 void sched_need_forgotten(const struct sched *sched, uint32_t program)
 {
-    const struct sched_engine *engine = &sched->engines[sched->programs[program].engine];
-    kvmem_abandon(engine->kv, program, sched->settings.sharing == SCHED_SHARING_DOMAIN);
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        kvmem_abandon(sched->engines[i].kv, program,
+                      sched->settings.sharing == SCHED_SHARING_DOMAIN);
+    }
 }

@@ -40,7 +40,7 @@
 #include "sched/engine/plan.h"
 
 #include "sched/ending.h"
-#include "sched/engine/active.h"
+#include "sched/engine/active/active.h"
 #include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
@@ -105,7 +105,7 @@ static void admit(struct sched_walk *walk, struct call *call)
     if (has_waited) {
         sched_key_admit(sched, call);
         if (passed == NULL || passed->program != call->program) {
-            sched_job_rekey(engine, call);
+            sched_job_rekey(sched, call);
         }
     }
 }
@@ -266,7 +266,7 @@ static struct sched_walk plan_rows(struct sched_engine *engine, bool takes_all, 
         kvmem_expire(engine->kv, now_us, true);
     }
     for (uint32_t i = 0; i < engine->planned_count && sched_policy_lifts(engine->sched); i++) {
-        sched_job_rekey(engine, sched_call(engine->sched, engine->planned[i].call));
+        sched_job_rekey(engine->sched, sched_call(engine->sched, engine->planned[i].call));
     }
     return walk;
 }

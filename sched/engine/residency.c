@@ -24,7 +24,7 @@
  */
 #include "sched/engine/residency.h"
 
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 #include "sched/engine/queue.h"
 
 #define SALT_OF_CALL (KVMEM_SALT_ALONE / 2)     /* no program lives to have such a number, and no

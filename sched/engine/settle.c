@@ -24,8 +24,8 @@
 #include <string.h>
 
 #include "sched/ending.h"
-#include "sched/engine/active.h"
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/active.h"
+#include "sched/engine/active/exchange.h"
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
@@ -172,6 +172,9 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
                                   : settle_out(engine, index, &is_progress);
     sched_starvation_charge(engine, sched_job_of(sched, call), duration_us);
     sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
+    if (is_progress) {
+        sched_job_charge_others(engine, call->program, duration_us);
+    }
     uint32_t produced = call->generated_tokens - generated_before;
     const struct step_planned *planned = &engine->planned[index];
     sched_key_charge(sched, call, planned->first_position + planned->tokens_count, produced);
@@ -238,7 +241,8 @@ static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
             sched_job_settle(engine, job, now_us);
         }
         if (call != NULL) {
-            sched_key_settle(engine, call, now_us);
+            sched_job_settle_others(engine, call->program, now_us);
+            sched_key_settle(engine->sched, call, now_us);
         }
     }
 }

@@ -445,7 +445,7 @@ void naive_follow_active(struct naive *m)
         }
     }
     for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX; i++) {
-        m->active[i] = m->entry[i] != NULL && m->entry[i]->is_active;
+        m->active[i] = m->entry[i] != NULL && sched_view_is_active(m->sched, m->entry[i]);
         m->displacements[i] = m->entry[i] != NULL ? m->entry[i]->displacements : 0;
     }
 }

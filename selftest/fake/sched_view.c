@@ -81,3 +81,8 @@ uint32_t sched_view_queue(const struct sched *sched, const struct sched_view_pla
     }
     return count;
 }
+
+bool sched_view_is_active(const struct sched *sched, const struct program *program)
+{
+    return sched_program_is_active(sched, (uint32_t)(program - sched->programs));
+}

@@ -16,6 +16,8 @@ const struct step *sched_view_step(const struct sched *sched);
 uint32_t sched_view_move_waits(const struct sched *sched);
 /* True when the last plan had a row left for one more call. */
 bool sched_view_has_room(const struct sched *sched);
+/* The program, which is of this sched, is active. */
+bool sched_view_is_active(const struct sched *sched, const struct program *program);
 /* True when the last plan looked at the call. */
 bool sched_view_was_visited(const struct sched *sched, uint32_t call);
 /* The program of a call that has been admitted. */

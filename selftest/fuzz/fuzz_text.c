@@ -229,8 +229,11 @@ static void fill_sched(void)
 {
     static struct program programs[2];
     memset(&programs[0], 0xff, sizeof programs[0]);
-    programs[0].in_use = programs[0].is_active = true;
-    programs[0].first_call = 0;
+    programs[0].in_use = true;
+    static struct sched_member members[2];
+    memset(&members[0], 0xff, sizeof members[0]);
+    members[0].is_active = true;
+    members[0].first_call = 0;
     programs[0].class.slot = 0;
     static struct sched_class class;
     memset(&class, 0xff, sizeof class);
@@ -252,6 +255,7 @@ static void fill_sched(void)
     full.tenant.wants = full.tenant.wanted = true;
     init_engine(&fresh);
     init_engine(&full);
+    full.engine.members = members;
     full.sched.levels[0].service_high_us = UINT64_MAX;
 }
 

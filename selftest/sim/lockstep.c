@@ -364,7 +364,9 @@ void sim_lockstep_compare(struct sim *sim)
         return;
     }
     sim->asserting = INVARIANT_PRIORITY;
-    if (!lockstep->has_taken_in && sim->loop.engines[0].state == WORLD_ENGINE_IDLE) {
+    const struct engine *engine = &sim->loop.engines[0];
+    bool plans = engine->state == WORLD_ENGINE_IDLE && !canary_has_failed(&engine->canary);
+    if (!lockstep->has_taken_in && plans) {
         plan(sim, false);
     } else if (!lockstep->has_taken_in) {
         take_in(sim);

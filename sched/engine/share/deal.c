@@ -27,7 +27,7 @@
  */
 #include "sched/engine/share/deal.h"
 
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 #include "sched/engine/share/tenant.h"
 
 #define DEAL_LOOKS 8                /* at calls that got no row: can one of them run? */
@@ -152,19 +152,32 @@ static bool has_held(const struct sched *sched, const struct sched_lane *lane)
     return false;
 }
 
+/* On any engine. */
+static bool wants(const struct sched *sched, uint32_t tenant)
+{
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        if (sched->engines[i].lanes[tenant].wants) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sched_deal_end(struct sched_engine *engine)
 {
-    struct sched_tenant *tenants = engine->sched->tenants.of;
-    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
-        tenants[i].wants = false;
+    const struct sched *sched = engine->sched;
+    for (uint32_t i = 0; i < sched->tenants.count; i++) {
+        engine->lanes[i].wants = false;
     }
     for (uint32_t i = 0; i < engine->dealt_count; i++) {
         struct sched_lane *lane = &engine->lanes[engine->dealt[i]];
         struct sched_hand *hand = &lane->hand;
         hand->after = hand->cursor;
-        tenants[engine->dealt[i]].wants =
-            hand->wants || (!hand->is_done && has_more(engine, hand->cursor, false)) ||
-            has_held(engine->sched, lane);
+        lane->wants = hand->wants || (!hand->is_done && has_more(engine, hand->cursor, false)) ||
+                      has_held(sched, lane);
+    }
+    for (uint32_t i = 0; i < sched->tenants.count; i++) {
+        sched->tenants.of[i].wants = wants(sched, i);
     }
 }
 

@@ -103,12 +103,12 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
                           "     0        700 none         0         0     - -\n");
     assert_null(strstr(text, "77"));
     programs[1].active_calls = 1;
-    programs[1].first_call = slot;
-    programs[1].history_blocks = 3;
+    members[1].first_call = slot;
+    members[1].history_blocks = 3;
     programs[1].displacements = 2;
     text = ask(peer, "programs\n");
     assert_contains(text, "      0        700 waiting      3         2     - 0\n");
-    programs[1].is_active = true;
+    members[1].is_active = true;
     text = ask(peer, "programs\n");
     assert_contains(text, "      0        700 active       3         2     - 0\n");
     text = ask(peer, "calls\n");

@@ -119,6 +119,7 @@ static struct stats stats;
 static struct sched sched;
 static struct sched_engine engine;
 static struct program programs[3];
+static struct sched_member members[3];
 static struct sched_class classes[3];
 static struct sched_job jobs[3];
 static struct call_table calls;
@@ -153,6 +154,10 @@ static inline int set_up(void **state)
         .levels = {{.service_high_us = 50000, .quantum_us = 50000},
                    {.service_low_us = 50000, .service_high_us = UINT64_MAX, .quantum_us = 100000}}};
     memset(programs, 0, sizeof programs);
+    for (uint32_t i = 0; i < 3; i++) {
+        members[i] = (struct sched_member){.first_call = CALL_NONE};
+    }
+    engine.members = members;
     memset(classes, 0, sizeof classes);
     limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
     health = (struct health){.state = HEALTH_READY, .engines_count = 1, .worker_pid = {77},

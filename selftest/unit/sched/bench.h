@@ -122,6 +122,12 @@ static inline struct call *bench_at(struct bench *bench, uint32_t call)
     return &bench->calls.calls[call];
 }
 
+/* What the program of the call has there. */
+static inline struct sched_member *bench_member(struct bench *bench, uint32_t call)
+{
+    return &bench_engine(bench)->members[bench_at(bench, call)->program];
+}
+
 /* The first call of a queue, and the one behind a call; CALL_NONE: there is none. */
 static inline uint32_t bench_first(const struct bench *bench, uint32_t queue)
 {

@@ -4,7 +4,7 @@
  * Method: a device of few blocks on the bench. Prices, credit and promises are set where a rule
  * depends on them: what they are learnt from has tests of its own below.
  */
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 #include "sched/promise.h"
 #include "selftest/unit/sched/bench.h"
 
@@ -34,7 +34,7 @@ static const struct program *program_of(const struct bench *bench, uint32_t call
 
 static bool is_active(const struct bench *bench, uint32_t call)
 {
-    return program_of(bench, call)->is_active;
+    return sched_program_is_active(&bench->sched, bench->calls.calls[call].program);
 }
 
 static void run_to_end(struct bench *bench, uint32_t call)
@@ -103,7 +103,7 @@ static void test_what_siblings_begin_with_counts_once(void **state)
     bench_call(bench, 1, 24, 4);                        /* seven blocks */
     uint32_t second = bench_call(bench, 1, 24, 4);      /* the same prompt: six in common */
     assert_int_equal(bench_at(bench, second)->new_blocks, 1);
-    assert_int_equal(program_of(bench, second)->new_blocks, 8);
+    assert_int_equal(bench_member(bench, second)->new_blocks, 8);
 }
 
 static void test_history_counts_until_the_next_call(void **state)
@@ -112,8 +112,8 @@ static void test_history_counts_until_the_next_call(void **state)
     struct bench *bench = fresh_plas();
     uint32_t call = bench_call(bench, 1, 20, 4);
     run_to_end(bench, call);
-    assert_int_equal(program_of(bench, call)->history_blocks, 6);       /* of 23 positions */
-    assert_int_equal(program_of(bench, call)->new_blocks, 0);
+    assert_int_equal(bench_member(bench, call)->history_blocks, 6);       /* of 23 positions */
+    assert_int_equal(bench_member(bench, call)->new_blocks, 0);
     assert_int_equal(bench_engine(bench)->active.blocks, 6);
 }
 
@@ -123,13 +123,13 @@ static void test_output_beyond_what_was_expected_counts(void **state)
     struct bench *bench = fresh_plas();
     run_to_end(bench, bench_call(bench, 1, 4, 2));
     uint32_t call = bench_call(bench, 2, 8, 20);
-    uint32_t before = program_of(bench, call)->new_blocks;
+    uint32_t before = bench_member(bench, call)->new_blocks;
     assert_true(before < 7);                            /* calls have two tokens on average */
     for (uint32_t i = 0; i < 12; i++) {
         assert_true(bench_step(bench));
     }
-    assert_true(program_of(bench, call)->new_blocks > before);
-    assert_true(program_of(bench, call)->new_blocks * 4 >=
+    assert_true(bench_member(bench, call)->new_blocks > before);
+    assert_true(bench_member(bench, call)->new_blocks * 4 >=
                 bench_at(bench, call)->prompt_tokens + bench_at(bench, call)->generated_tokens);
     run_to_end(bench, call);
 }
@@ -152,8 +152,8 @@ static void test_what_programs_have_in_common_counts_once(void **state)
         uint32_t call = bench_take(bench, program, 21, 2, 5);
         bench_send(bench, call);
         bench_intake(bench);
-        assert_true(program_of(bench, call)->common_blocks >= 5);
-        assert_true(program_of(bench, call)->group != SCHED_GROUP_NONE);
+        assert_true(bench_member(bench, call)->common_blocks >= 5);
+        assert_true(bench_member(bench, call)->group != SCHED_GROUP_NONE);
     }
     assert_int_equal(bench_engine(bench)->active.common_blocks, 5);
 }

@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/sched/bench.h"
 
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 
 enum { BLOCKS = 24, WAIT_MAX_STEPS = 100, FOR_EVER = 2000 };
 
@@ -141,7 +141,7 @@ static void test_what_siblings_share_counts_when_one_ends(void **state)
     assert_int_equal(bench_at(bench, younger)->new_blocks, blocks);
     bench_cancel(bench, younger);
     bench_intake(bench);
-    assert_int_equal(program_of(bench, youngest)->counted_blocks, blocks);
+    assert_int_equal(bench_member(bench, youngest)->counted_blocks, blocks);
 }
 
 static void test_one_call_in_many_that_can_run_does(void **state)
@@ -186,15 +186,15 @@ static void test_short_call_after_a_long_one_has_lost_little(void **state)
     while (is_open(bench, call)) {
         assert_true(bench_step(bench));
     }
-    struct program *program = program_of(bench, call);
-    assert_true(program->history_blocks >= 15);
+    struct sched_member *member = bench_member(bench, call);
+    assert_true(member->history_blocks >= 15);
     bench_free(bench, call);
     bench_lose(bench);
-    program->is_active = false;         /* as if it had been displaced */
+    member->is_active = false;         /* as if it had been displaced */
     engine->active.programs--;
-    engine->active.blocks -= program->counted_blocks;
-    program->counted_blocks = 0;
-    heap_remove(&engine->active.idle, (uint32_t)(program - bench->sched.programs));
+    engine->active.blocks -= member->counted_blocks;
+    member->counted_blocks = 0;
+    heap_remove(&engine->active.idle, (uint32_t)(member - engine->members));
     engine->active.token_ns = 1000000;
     int64_t before_us = engine->active.credit_us;
     bench_call(bench, 1, 4, 4);

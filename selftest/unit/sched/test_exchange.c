@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/sched/bench.h"
 
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 
 enum { BLOCKS = 16, TOKEN_US = 32 };
 

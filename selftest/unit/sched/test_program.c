@@ -197,7 +197,7 @@ static void test_entry_knows_its_threads_and_when_they_came_and_went(void **stat
     assert_int_equal(entry->last_arrival_us, 250);
     assert_int_equal(entry->last_completion_us, 0);
     assert_int_equal(entry->active_calls, 2);
-    assert_int_equal(entry->first_call, second);
+    assert_int_equal(bench_member(bench, first)->first_call, second);
     assert_int_equal(bench_at(bench, second)->program_next, first);
     assert_int_equal(bench_at(bench, first)->program_next, CALL_NONE);
     assert_true(bench_step(bench));

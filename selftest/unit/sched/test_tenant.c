@@ -320,8 +320,8 @@ static void test_a_tenant_that_wants_more_leaves_the_small_share(void **state)
     }
     rows_of(ALICE, 1);
     uint32_t fourth = call_of(ALICE, 8, 8), call = call_of(BOB, 8, 8);
-    assert_false(b->sched.programs[bench_at(b, fourth)->program].is_active);
-    assert_true(b->sched.programs[bench_at(b, call)->program].is_active);
+    assert_false(sched_program_is_active(&b->sched, bench_at(b, fourth)->program));
+    assert_true(sched_program_is_active(&b->sched, bench_at(b, call)->program));
 }
 
 int main(void)

@@ -7,7 +7,7 @@
  * call, every block. Not compared: the links, and when a paused call has been looked at. Prompts
  * have two tokens or more; with one, a call that comes after batch_calls vain looks waits now.
  */
-#define TEST_ARENA_BYTES (160u << 10)
+#define TEST_ARENA_BYTES (176u << 10)
 #include "sched/policy.h"
 #include "selftest/unit/sched/bench.h"
 
@@ -226,6 +226,7 @@ static void blank(struct snapshot *snapshot)
     struct sched_lane *lane = in_snapshot(snapshot, engine->lanes);
     memset(lane->queues, 0, sizeof lane->queues);
     lane->hand = (struct sched_hand){.key = 0};
+    lane->wants = false;
     struct sched_tenant *tenant = in_snapshot(snapshot, b->sched.tenants.of);
     tenant->wants = false;
     *(uint32_t *)in_snapshot(snapshot, engine->dealt) = 0;

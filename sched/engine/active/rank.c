@@ -16,9 +16,9 @@
  * Bounds: O(queues); the search for a job that can run, when the engine has nothing else to do,
  * O(held calls that cannot run).
  */
-#include "sched/engine/rank.h"
+#include "sched/engine/active/rank.h"
 
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/share/tenant.h"
 #include "sched/levels.h"
@@ -197,7 +197,7 @@ static bool is_behind(const struct sched_engine *engine, const struct sched_job 
 static bool is_idle_for_long(const struct sched_engine *engine, uint64_t now_us)
 {
     const struct heap *idle = &engine->active.idle;
-    uint32_t blocks = engine->sched->programs[heap_first(idle)].counted_blocks;
+    uint32_t blocks = engine->members[heap_first(idle)].counted_blocks;
     uint64_t patience = engine->is_underused ? 1 : BUSY_PATIENCE;
     return sched_elapsed_us(heap_first_key(idle), now_us) >=
            patience * sched_exchange_break_even_us(engine, blocks);

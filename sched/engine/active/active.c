@@ -27,16 +27,17 @@
  * Bounds: SCHED_ACTIVE_LOOKS programs in a pass; a program that changes its state costs O(its
  * calls + their blocks). Force, when the engine would be idle: O(held calls that cannot run).
  */
-#include "sched/engine/active.h"
+#include "sched/engine/active/active.h"
 
-#include "sched/engine/exchange.h"
-#include "sched/engine/group.h"
+#include "sched/engine/active/exchange.h"
+#include "sched/engine/active/group.h"
+#include "sched/engine/member.h"
 #include "sched/engine/need.h"
 #include "sched/engine/queue.h"
-#include "sched/engine/rank.h"
+#include "sched/engine/active/rank.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/share/tenant.h"
-#include "sched/engine/working_set.h"
+#include "sched/engine/active/working_set.h"
 #include "sched/promise.h"
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
@@ -60,19 +61,19 @@ static uint32_t capacity(const struct sched_engine *engine)
     return engine->kv->settings.device_blocks - kvmem_declared(engine->kv);
 }
 
-static void count(struct sched_engine *engine, struct program *program, uint32_t blocks)
+static void count(struct sched_engine *engine, struct sched_member *member, uint32_t blocks)
 {
     uint64_t *sum = &engine->active.blocks;
-    ASSERT(*sum >= program->counted_blocks);
-    *sum += (uint64_t)blocks - program->counted_blocks;
-    program->counted_blocks = blocks;
+    ASSERT(*sum >= member->counted_blocks);
+    *sum += (uint64_t)blocks - member->counted_blocks;
+    member->counted_blocks = blocks;
 }
 
-static void recount(struct sched_engine *engine, struct program *program)
+static void recount(struct sched_engine *engine, struct sched_member *member)
 {
-    if (program->is_active && !sched_active_is_off(engine->sched)) {
-        sched_group_join(engine, program);
-        count(engine, program, sched_working_set(program, capacity(engine)));
+    if (member->is_active && !sched_active_is_off(engine->sched)) {
+        sched_group_join(engine, member);
+        count(engine, member, sched_working_set(member, capacity(engine)));
     }
 }
 
@@ -82,21 +83,23 @@ static uint64_t taken(const struct sched_engine *engine)
     return engine->active.blocks + engine->active.common_blocks;
 }
 
-static bool is_small_beginning(const struct sched_engine *engine, const struct program *program,
+static bool is_small_beginning(const struct sched_engine *engine, uint32_t index,
                                uint32_t reserve)
 {
+    const struct program *program = &engine->sched->programs[index];
     return program->calls_ended == 0 && program->active_calls == 1 &&
            !sched_tenant_leaves_reserve(engine->sched, program->tenant) &&
-           sched_working_set(program, capacity(engine)) <= reserve;
+           sched_working_set(&engine->members[index], capacity(engine)) <= reserve;
 }
 
-static bool fits(const struct sched_engine *engine, const struct program *program)
+static bool fits(const struct sched_engine *engine, uint32_t index)
 {
+    const struct sched_member *member = &engine->members[index];
     const struct sched *sched = engine->sched;
     const struct sched_active *active = &engine->active;
     uint32_t most = capacity(engine);
     uint64_t blocks =
-        (uint64_t)sched_working_set(program, most) + sched_group_missing(engine, program);
+        (uint64_t)sched_working_set(member, most) + sched_group_missing(engine, member);
     if (active->programs == 0) {
         return true;
     }
@@ -104,7 +107,7 @@ static bool fits(const struct sched_engine *engine, const struct program *progra
         return active->programs < sched->settings.active_programs;
     }
     uint32_t reserve = (uint32_t)((uint64_t)most * sched->settings.small_permille / 1000);
-    most -= is_small_beginning(engine, program, reserve) ? 0 : reserve;
+    most -= is_small_beginning(engine, index, reserve) ? 0 : reserve;
     return taken(engine) + blocks <= most;
 }
 
@@ -118,10 +121,10 @@ static void note(const struct sched_engine *engine, uint32_t index, uint64_t now
                            what);
 }
 
-/* The call of the program that came first. */
-static struct call *oldest_call(const struct sched *sched, const struct program *program)
+/* The open call that came first. */
+static struct call *oldest_call(const struct sched *sched, const struct sched_member *member)
 {
-    struct call *call = sched_call_or_null(sched, program->first_call);
+    struct call *call = sched_call_or_null(sched, member->first_call);
     while (call != NULL && call->program_next != CALL_NONE) {
         call = sched_call(sched, call->program_next);
     }
@@ -139,14 +142,14 @@ static void hold_at_head(struct sched_engine *engine, struct sched_job *job, uin
     }
 }
 
-/* All jobs of the program, held ones to the head, the last one first: they keep their order. */
-static void move_jobs(struct sched_engine *engine, const struct program *program, bool held,
+/* All jobs of the member, held ones to the head, the last one first: they keep their order. */
+static void move_jobs(struct sched_engine *engine, const struct sched_member *member, bool held,
                       uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     bool to_head = held && sched->nodes == NULL;        /* else keys say where they go */
     struct call *call =
-        to_head ? sched_call_or_null(sched, program->first_call) : oldest_call(sched, program);
+        to_head ? sched_call_or_null(sched, member->first_call) : oldest_call(sched, member);
     while (call != NULL) {
         struct sched_job *job = sched_job_of(sched, call);
         if (job->held != held) {
@@ -162,37 +165,37 @@ static void move_jobs(struct sched_engine *engine, const struct program *program
     }
 }
 
-static void come_back(struct sched_engine *engine, struct program *program)
+static void come_back(struct sched_engine *engine, struct sched_member *member)
 {
-    engine->active.away_blocks -= program->away_blocks;
-    program->away_blocks = 0;
+    engine->active.away_blocks -= member->away_blocks;
+    member->away_blocks = 0;
 }
 
 static void activate(struct sched_engine *engine, uint32_t index, uint64_t now_us)
 {
-    struct program *program = &engine->sched->programs[index];
-    ASSERT(!program->is_active && program->active_calls > 0);
-    program->is_active = true;
+    struct sched_member *member = &engine->members[index];
+    ASSERT(!member->is_active && member->calls_count > 0);
+    member->is_active = true;
     engine->active.programs++;
-    come_back(engine, program);
-    recount(engine, program);
+    come_back(engine, member);
+    recount(engine, member);
     kvmem_protect(engine->kv, index, true);
-    move_jobs(engine, program, false, now_us);
+    move_jobs(engine, member, false, now_us);
     note(engine, index, now_us,
          (struct event_what){EVENT_PROGRAM_ACTIVE,
-                             {program->counted_blocks, engine->active.programs}});
+                             {member->counted_blocks, engine->active.programs}});
 }
 
 /* It is in the set no more. */
 static void leave(struct sched_engine *engine, uint32_t index)
 {
-    struct program *program = &engine->sched->programs[index];
-    ASSERT(program->is_active);
-    program->is_active = false;
+    struct sched_member *member = &engine->members[index];
+    ASSERT(member->is_active);
+    member->is_active = false;
     engine->active.programs--;
     heap_remove(&engine->active.idle, index);
-    count(engine, program, 0);
-    sched_group_leave(engine, program);
+    count(engine, member, 0);
+    sched_group_leave(engine, member);
     kvmem_protect(engine->kv, index, false);
 }
 
@@ -200,9 +203,9 @@ static void displace(struct sched_engine *engine, uint32_t index, enum sched_why
                      uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
-    struct program *program = &sched->programs[index];
+    struct sched_member *member = &engine->members[index];
     uint32_t blocks = kvmem_held(engine->kv, index).device;
-    for (uint32_t slot = program->first_call; slot != CALL_NONE;) {
+    for (uint32_t slot = member->first_call; slot != CALL_NONE;) {
         struct call *call = sched_call(sched, slot);
         slot = call->program_next;
         if (sched_call_is_resident(engine, call)) {
@@ -212,11 +215,11 @@ static void displace(struct sched_engine *engine, uint32_t index, enum sched_why
     }
     sched_exchange_pay(engine, blocks);
     note(engine, index, now_us, (struct event_what){EVENT_PROGRAM_DISPLACED, {blocks, why}});
-    program->away_blocks = program->counted_blocks;
-    engine->active.away_blocks += program->away_blocks;
+    member->away_blocks = member->counted_blocks;
+    engine->active.away_blocks += member->away_blocks;
     leave(engine, index);
-    move_jobs(engine, program, true, now_us);
-    program->displacements++;
+    move_jobs(engine, member, true, now_us);
+    sched->programs[index].displacements++;
     sched->stats->programs_displaced++;
 }
 
@@ -229,18 +232,18 @@ void sched_active_arrive(struct sched_engine *engine, struct call *call,
     if (sched_active_is_off(sched)) {
         return;
     }
-    struct program *program = &sched->programs[call->program];
+    struct sched_member *member = &engine->members[call->program];
     uint32_t block_tokens = engine->kv->settings.block_tokens;
-    uint32_t history = program->history_blocks;
+    uint32_t history = member->history_blocks;
     uint32_t prompt = call->prompt_tokens / block_tokens;   /* no more is computed again */
     sched_working_set_grow(sched, call, answer);
     history = history < prompt ? history : prompt;
-    if (!program->is_active && history > program->history_blocks) {
-        uint64_t lost_blocks = history - program->history_blocks;
+    if (!member->is_active && history > member->history_blocks) {
+        uint64_t lost_blocks = history - member->history_blocks;
         sched_exchange_pay_lost(engine, lost_blocks * block_tokens);
     }
     heap_remove(&engine->active.idle, call->program);
-    recount(engine, program);
+    recount(engine, member);
 }
 
 /* The held programs that fit, in their order. */
@@ -248,7 +251,7 @@ static void admit_in_order(struct sched_engine *engine, uint64_t now_us)
 {
     struct sched_job *job;
     while ((job = sched_rank_next(engine, now_us)) != NULL &&
-           fits(engine, &engine->sched->programs[job->program])) {
+           fits(engine, job->program)) {
         if (job->queue == 0 && sched_rank_is_starved(engine, job, now_us)) {
             engine->active.starved_us = now_us;
         }
@@ -260,17 +263,18 @@ void sched_active_admit(struct sched_engine *engine, const struct call *call, ui
 {
     const struct sched *sched = engine->sched;
     const struct program *program = &sched->programs[call->program];
-    if (program->is_active) {
+    const struct sched_member *member = &engine->members[call->program];
+    if (member->is_active) {
         return;
     }
     engine->active.held_jobs += sched_job_of(sched, call)->calls_count == 1;
     admit_in_order(engine, now_us);
-    if (!program->is_active && program->calls_ended == 0 && fits(engine, program) &&
+    if (!member->is_active && program->calls_ended == 0 && fits(engine, call->program) &&
         sched_rank_next(engine, now_us)->tenant == program->tenant) {
         activate(engine, call->program, now_us);
     }
-    if (!program->is_active) {
-        uint32_t blocks = sched_working_set(program, capacity(engine));
+    if (!member->is_active) {
+        uint32_t blocks = sched_working_set(member, capacity(engine));
         sched->stats->programs_held++;
         note(engine, call->program, now_us,
              (struct event_what){EVENT_PROGRAM_HELD, {blocks, event_value(taken(engine))}});
@@ -288,36 +292,55 @@ void sched_active_end_call(struct sched_engine *engine, const struct call *call)
 
 void sched_active_ended(struct sched_engine *engine, uint32_t index, uint64_t now_us)
 {
-    struct program *program = &engine->sched->programs[index];
+    struct sched_member *member = &engine->members[index];
     if (sched_active_is_off(engine->sched)) {
         return;
     }
-    recount(engine, program);
-    if (program->is_active && program->active_calls == 0) {
+    recount(engine, member);
+    if (member->is_active && member->calls_count == 0) {
         heap_set(&engine->active.idle, index, now_us);
     }
 }
 
 void sched_active_forget(struct sched *sched, uint32_t index)
 {
-    struct program *program = &sched->programs[index];
-    struct sched_engine *engine = &sched->engines[program->engine];
+    const struct program *program = &sched->programs[index];
     if (sched_active_is_off(sched)) {
         return;
     }
     if (program->calls_ended > 0) {
         sched_promise_note(&sched->promises, program->service_us);
     }
-    if (program->is_active) {
-        leave(engine, index);
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        struct sched_engine *engine = &sched->engines[i];
+        if (engine->members[index].is_active) {
+            leave(engine, index);
+        }
+        come_back(engine, &engine->members[index]);
     }
-    come_back(engine, program);
+}
+
+/* What they had there is lost, or will be wanted elsewhere. */
+void sched_active_clear(struct sched_engine *engine)
+{
+    if (sched_active_is_off(engine->sched)) {
+        return;
+    }
+    for (uint32_t i = 0; i < engine->sched->settings.programs; i++) {
+        struct sched_member *member = &engine->members[i];
+        ASSERT(member->calls_count == 0);
+        if (member->is_active) {
+            leave(engine, i);
+        }
+        come_back(engine, member);
+        member->history_blocks = member->common_blocks = 0;
+    }
 }
 
 /* True when one of its last SCHED_JOB_LOOKS calls can; another one says so when it gets a row. */
-static bool can_run(const struct sched *sched, const struct program *program)
+static bool can_run(const struct sched *sched, const struct sched_member *member)
 {
-    const struct call *call = sched_call_or_null(sched, program->first_call);
+    const struct call *call = sched_call_or_null(sched, member->first_call);
     for (uint32_t looks = SCHED_JOB_LOOKS; looks > 0 && call != NULL; looks--) {
         if (sched_call_can_run(call)) {
             return true;
@@ -330,7 +353,7 @@ static bool can_run(const struct sched *sched, const struct program *program)
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us)
 {
     if (!sched_active_is_off(engine->sched) && !heap_has(&engine->active.idle, call->program) &&
-        !can_run(engine->sched, &engine->sched->programs[call->program])) {
+        !can_run(engine->sched, &engine->members[call->program])) {
         heap_set(&engine->active.idle, call->program, now_us);
     }
 }
@@ -339,7 +362,7 @@ void sched_active_grow(struct sched_engine *engine, struct call *call)
 {
     if (!sched_active_is_off(engine->sched) && sched_call_known(call) > call->expected_tokens) {
         sched_working_set_follow(engine->sched, call);
-        recount(engine, &engine->sched->programs[call->program]);
+        recount(engine, &engine->members[call->program]);
     }
 }
 
@@ -403,7 +426,7 @@ bool sched_active_force(struct sched_engine *engine, uint64_t now_us)
         return false;
     }
     uint32_t program = job->program;
-    while (!fits(engine, &engine->sched->programs[program])) {
+    while (!fits(engine, program)) {
         uint32_t index = sched_rank_dispensable(engine);
         ASSERT(index != SCHED_PROGRAM_NONE);
         displace(engine, index, SCHED_WHY_FORCE, now_us);
@@ -420,16 +443,16 @@ void sched_active_check(const struct sched_engine *engine)
     uint32_t programs = 0;
     heap_check(&active->idle);
     for (uint32_t i = 0; i < sched->settings.programs && !sched_active_is_off(sched); i++) {
-        const struct program *program = &sched->programs[i];
-        bool is_here = program->in_use && program->engine == engine->index;
+        const struct sched_member *member = &engine->members[i];
         bool is_idle = heap_has(&active->idle, i);
-        away += is_here ? program->away_blocks : 0;
-        if (!is_here || !program->is_active) {
-            ASSERT(!is_here || (program->counted_blocks == 0 && !is_idle));
+        away += member->away_blocks;
+        ASSERT(sched->programs[i].in_use || (!member->is_active && member->away_blocks == 0));
+        if (!member->is_active) {
+            ASSERT(member->counted_blocks == 0 && !is_idle);
             continue;
         }
-        ASSERT(is_idle || program->active_calls > 0);
-        blocks += program->counted_blocks;
+        ASSERT(is_idle || member->calls_count > 0);
+        blocks += member->counted_blocks;
         programs++;
     }
     ASSERT(programs == active->programs);

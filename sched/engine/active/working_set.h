@@ -11,5 +11,7 @@ void sched_working_set_grow(struct sched *sched, struct call *call,
 void sched_working_set_follow(struct sched *sched, struct call *call);
 /* The call is about to end: it still has its blocks. O(1). */
 void sched_working_set_shrink(struct sched *sched, const struct call *call);
+/* The call has ended: how long answers are. O(1). */
+void sched_working_set_learn(struct sched *sched, const struct call *call);
 /* In blocks of its own, `most` at most. O(1). */
-uint32_t sched_working_set(const struct program *program, uint32_t most);
+uint32_t sched_working_set(const struct sched_member *member, uint32_t most);

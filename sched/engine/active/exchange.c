@@ -21,7 +21,7 @@
  *
  * Bounds: O(1); integers only. The core measures the times; a wrong price costs time, never tokens.
  */
-#include "sched/engine/exchange.h"
+#include "sched/engine/active/exchange.h"
 
 #define MEAN_PARTS   16u            /* a new value counts for one of so many */
 #define MOVE_PARTS   16u
@@ -115,6 +115,19 @@ void sched_exchange_pay_lost(struct sched_engine *engine, uint64_t tokens)
     pay(engine, tokens * engine->active.token_ns / 1000);
 }
 
+/* Of what all engines were fed. */
+static uint64_t again_permille(const struct sched *sched)
+{
+    uint64_t fed = 0, again = 0;
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        const struct sched_active *active = &sched->engines[i].active;
+        fed += active->fed_tokens;
+        again += active->again_tokens;
+    }
+    again = again < fed ? again : fed;
+    return fed > 0 ? 1000 * again / fed : 0;
+}
+
 void sched_exchange_note(struct sched_engine *engine, uint64_t fed_tokens)
 {
     struct sched_active *active = &engine->active;
@@ -123,8 +136,5 @@ void sched_exchange_note(struct sched_engine *engine, uint64_t fed_tokens)
         active->fed_tokens /= 2;
         active->again_tokens /= 2;
     }
-    uint64_t again = active->again_tokens < active->fed_tokens ? active->again_tokens
-                                                               : active->fed_tokens;
-    engine->sched->stats->recomputed_permille =
-        active->fed_tokens > 0 ? 1000 * again / active->fed_tokens : 0;
+    engine->sched->stats->recomputed_permille = again_permille(engine->sched);
 }

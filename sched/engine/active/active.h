@@ -23,6 +23,8 @@ void sched_active_end_call(struct sched_engine *engine, const struct call *call)
 void sched_active_ended(struct sched_engine *engine, uint32_t program, uint64_t now_us);
 /* The program is about to be forgotten. O(log programs). */
 void sched_active_forget(struct sched *sched, uint32_t program);
+/* The engine has no open call, and has lost its KV: no program is active. O(programs). */
+void sched_active_clear(struct sched_engine *engine);
 /* A plan passes over the call because its client does not read; the call gets a row. */
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us);
 void sched_active_run(struct sched_engine *engine, const struct call *call);

@@ -3,6 +3,8 @@
  * What: the working set of a program (Denning, 1968): the KV blocks that its next calls will find
  * useful.
  *
+ * It is that of its member at one engine.
+ *
  *   common     what the first of its open calls found that other programs have, too (group.c)
  *   history    what that call found besides, or when none is open, what the last one has left: the
  *              next call is expected to go on there
@@ -16,13 +18,15 @@
  * Why no growth beyond the open calls: room that is kept for later stands empty until then. That
  * cost a fifth of the throughput of chats; an overflow now and then costs a hundredth.
  *
- * Invariants: integers; the open calls' shares sum up to program.new_blocks, and none is larger
+ * Invariants: integers; the open calls' shares sum up to member.new_blocks, and none is larger
  * than what its call needs.
  * Bounds: O(1), but for the comparison with a sibling's prompt.
  */
-#include "sched/engine/working_set.h"
+#include "sched/engine/active/working_set.h"
 
 #include <string.h>
+
+#include "sched/engine/member.h"
 
 #define PARTS      4u               /* a program of several open calls takes one of so many */
 #define MEAN_PARTS 32u              /* a new value counts for one of so many */
@@ -57,23 +61,23 @@ static uint32_t expected_output(const struct sched *sched, const struct call *ca
 void sched_working_set_grow(struct sched *sched, struct call *call,
                             const struct kvmem_answer *answer)
 {
-    struct program *program = &sched->programs[call->program];
+    struct sched_member *member = sched_member_of(sched, call);
     const struct call *sibling = sched_call_or_null(sched, call->program_next);
     call->expected_tokens = call->prompt_tokens + expected_output(sched, call);
     call->found_tokens = answer->positions;
     uint32_t needed = kvmem_blocks_ceil(call->expected_tokens, block_tokens_of(sched));
     uint32_t found = answer->blocks;
-    ASSERT(program->first_call == call->slot && program->active_calls > 0);
+    ASSERT(member->first_call == call->slot && member->calls_count > 0);
     if (sibling == NULL) {
-        program->history_blocks = found - answer->declared_blocks - answer->common_blocks;
-        program->common_blocks = answer->common_blocks;
-        program->common_identity = answer->common_identity;
+        member->history_blocks = found - answer->declared_blocks - answer->common_blocks;
+        member->common_blocks = answer->common_blocks;
+        member->common_identity = answer->common_identity;
     } else if (sched->settings.sharing != SCHED_SHARING_OFF) {
         uint32_t common = common_blocks(sched, call, sibling);
         found = common > found ? common : found;
     }
     call->new_blocks = needed > found ? needed - found : 0;
-    program->new_blocks += call->new_blocks;
+    member->new_blocks += call->new_blocks;
 }
 
 void sched_working_set_follow(struct sched *sched, struct call *call)
@@ -85,7 +89,7 @@ void sched_working_set_follow(struct sched *sched, struct call *call)
     call->expected_tokens = tokens < most ? tokens : most;
     uint32_t more = kvmem_blocks_ceil(call->expected_tokens, block_tokens) - before;
     call->new_blocks += more;
-    sched->programs[call->program].new_blocks += more;
+    sched_member_of(sched, call)->new_blocks += more;
 }
 
 /* What the last open call leaves for the next one. */
@@ -109,37 +113,41 @@ static uint32_t blocks_before(const struct sched *sched, const struct call *call
 /* What the sibling that came next has in common with the call, which ends, is the sibling's now. */
 static void hand_over(const struct sched *sched, const struct call *call)
 {
-    struct program *program = &sched->programs[call->program];
+    struct sched_member *member = sched_member_of(sched, call);
     struct call *next = sched_call_or_null(sched, call->program_prev);
     uint32_t before = blocks_before(sched, call);
-    uint32_t history = program->history_blocks + program->common_blocks;
+    uint32_t history = member->history_blocks + member->common_blocks;
     before = before > history ? before : history;
     if (next != NULL && blocks_before(sched, next) > before) {
         uint32_t more = blocks_before(sched, next) - before;
         next->new_blocks += more;
-        program->new_blocks += more;
+        member->new_blocks += more;
     }
 }
 
 void sched_working_set_shrink(struct sched *sched, const struct call *call)
 {
-    struct program *program = &sched->programs[call->program];
-    uint64_t *mean = &sched->output_tokens;
-    ASSERT(program->new_blocks >= call->new_blocks);
+    struct sched_member *member = sched_member_of(sched, call);
+    ASSERT(member->new_blocks >= call->new_blocks);
     hand_over(sched, call);
-    program->new_blocks -= call->new_blocks;
-    if (program->active_calls == 1) {
-        program->history_blocks = left_blocks(sched, call);
+    member->new_blocks -= call->new_blocks;
+    if (member->calls_count == 1) {
+        member->history_blocks = left_blocks(sched, call);
     }
+}
+
+void sched_working_set_learn(struct sched *sched, const struct call *call)
+{
+    uint64_t *mean = &sched->output_tokens;
     *mean = (*mean * (MEAN_PARTS - 1) + call->generated_tokens + MEAN_PARTS - 1) / MEAN_PARTS;
 }
 
-uint32_t sched_working_set(const struct program *program, uint32_t most)
+uint32_t sched_working_set(const struct sched_member *member, uint32_t most)
 {
-    uint32_t blocks = program->history_blocks + program->new_blocks;
-    if (program->active_calls > 1) {
+    uint32_t blocks = member->history_blocks + member->new_blocks;
+    if (member->calls_count > 1) {
         uint32_t widest = most / PARTS;
-        uint32_t one = program->history_blocks + program->new_blocks / program->active_calls;
+        uint32_t one = member->history_blocks + member->new_blocks / member->calls_count;
         widest = widest > one ? widest : one;
         blocks = blocks < widest ? blocks : widest;
     }

@@ -11,7 +11,7 @@
  * Invariants: a group has a program; there are no more groups than programs.
  * Bounds: a hash table with as many heads as programs: O(1) expected.
  */
-#include "sched/engine/group.h"
+#include "sched/engine/active/group.h"
 
 #include "config/base/hash.h"
 #include "config/base/ring.h"
@@ -66,15 +66,15 @@ static uint32_t begin(struct sched_active *active, uint64_t identity, uint32_t b
     return index;
 }
 
-void sched_group_leave(struct sched_engine *engine, struct program *program)
+void sched_group_leave(struct sched_engine *engine, struct sched_member *member)
 {
     struct sched_active *active = &engine->active;
-    uint32_t index = program->group;
+    uint32_t index = member->group;
     if (index == SCHED_GROUP_NONE) {
         return;
     }
     struct sched_group *group = &active->groups[index];
-    program->group = SCHED_GROUP_NONE;
+    member->group = SCHED_GROUP_NONE;
     if (--group->programs > 0) {
         return;
     }
@@ -88,31 +88,31 @@ void sched_group_leave(struct sched_engine *engine, struct program *program)
     active->group_free = index;
 }
 
-void sched_group_join(struct sched_engine *engine, struct program *program)
+void sched_group_join(struct sched_engine *engine, struct sched_member *member)
 {
     struct sched_active *active = &engine->active;
-    uint32_t index = program->group;
-    if (index != SCHED_GROUP_NONE && program->common_blocks > 0 &&
-        active->groups[index].identity == program->common_identity) {
+    uint32_t index = member->group;
+    if (index != SCHED_GROUP_NONE && member->common_blocks > 0 &&
+        active->groups[index].identity == member->common_identity) {
         return;
     }
-    sched_group_leave(engine, program);
-    if (program->common_blocks == 0) {
+    sched_group_leave(engine, member);
+    if (member->common_blocks == 0) {
         return;
     }
-    index = find(active, program->common_identity);
+    index = find(active, member->common_identity);
     if (index == SCHED_GROUP_NONE) {
-        index = begin(active, program->common_identity, program->common_blocks);
+        index = begin(active, member->common_identity, member->common_blocks);
     }
     active->groups[index].programs++;
-    program->group = index;
+    member->group = index;
 }
 
-uint32_t sched_group_missing(const struct sched_engine *engine, const struct program *program)
+uint32_t sched_group_missing(const struct sched_engine *engine, const struct sched_member *member)
 {
-    bool is_there = program->common_blocks > 0 &&
-                    find(&engine->active, program->common_identity) != SCHED_GROUP_NONE;
-    return is_there ? 0 : program->common_blocks;
+    bool is_there = member->common_blocks > 0 &&
+                    find(&engine->active, member->common_identity) != SCHED_GROUP_NONE;
+    return is_there ? 0 : member->common_blocks;
 }
 
 void sched_group_check(const struct sched_engine *engine)
@@ -129,10 +129,9 @@ void sched_group_check(const struct sched_engine *engine)
         }
     }
     for (uint32_t i = 0; i < engine->sched->settings.programs; i++) {
-        const struct program *program = &engine->sched->programs[i];
-        bool is_here = program->in_use && program->engine == engine->index;
-        ASSERT(!is_here || program->is_active || program->group == SCHED_GROUP_NONE);
-        members += is_here && program->group != SCHED_GROUP_NONE;
+        const struct sched_member *member = &engine->members[i];
+        ASSERT(member->is_active || member->group == SCHED_GROUP_NONE);
+        members += member->group != SCHED_GROUP_NONE;
     }
     ASSERT(programs == members && blocks == active->common_blocks);
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the load balancer (paper 000, 4.3): which engine a call goes to, by sched.balance.
+ *
+ *   local     Algorithm 2: a prompt of at most sched.balance_tokens goes to the engine that is used
+ *             least; a longer one to the engine that its program is assigned to, where its history
+ *             is; a program without one is assigned to the engine that is used least
+ *   program   the same for all prompts
+ *   rr        engines take turns
+ *   least     the engine that is used least
+ *   preble    the engine where most of the prompt is found, if that is more than half of it; else
+ *             the engine that is used least
+ *
+ * Use is the number of open calls; the calls of one pass see each other. Ties go to engines in
+ * turn, or the first one would have all of a box that is not busy.
+ *
+ * Only engines that serve get calls, as long as there is one. A call that has no engine to run on
+ * waits at one that may be back (reroute.c).
+ * Invariants: what the program is assigned to is a fact of program.engine alone.
+ * Bounds: O(engines), and what preble asks.
+ */
+#include "sched/balance.h"
+
+#include "sched/engine/residency.h"
+
+static bool any_serves(const struct sched *sched)
+{
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        if (sched->engines[i].serves) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when the engine may get a call. */
+static bool is_open(const struct sched *sched, uint32_t engine)
+{
+    return sched->engines[engine].serves || !any_serves(sched);
+}
+
+/* The engines in turn: the first open one after the last that was chosen so. */
+static uint32_t next_in_turn(const struct sched *sched)
+{
+    uint32_t count = sched->settings.engines, at = sched->engine_turn % count;
+    while (!is_open(sched, at)) {
+        at = (at + 1) % count;
+    }
+    return at;
+}
+
+static uint32_t take_turn(struct sched *sched, uint32_t engine)
+{
+    sched->engine_turn = (engine + 1) % sched->settings.engines;
+    return engine;
+}
+
+static uint32_t least_used(struct sched *sched)
+{
+    uint32_t count = sched->settings.engines, least = next_in_turn(sched);
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t at = (sched->engine_turn + i) % count;
+        bool is_less = sched->engines[at].open_calls < sched->engines[least].open_calls;
+        least = is_open(sched, at) && is_less ? at : least;
+    }
+    return take_turn(sched, least);
+}
+
+/* The engine of the program; if need be, it is assigned to one now. */
+static uint32_t assigned(struct sched *sched, struct program *program)
+{
+    if (program->engine == SCHED_ENGINE_NONE || !is_open(sched, program->engine)) {
+        program->engine = least_used(sched);
+    }
+    return program->engine;
+}
+
+/* Where most of the prompt is found, if that is more than half of it; of two alike, the engine that
+ * is used less. */
+static uint32_t longest_match(struct sched *sched, const struct call *call)
+{
+    uint32_t found = SCHED_ENGINE_NONE, most = call->prompt_tokens / 2;
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        const struct sched_engine *engine = &sched->engines[i];
+        uint32_t positions =
+            is_open(sched, i) ? sched_residency_ask(engine, call, false).positions : 0;
+        bool ties = found != SCHED_ENGINE_NONE && positions == most &&
+                    engine->open_calls < sched->engines[found].open_calls;
+        if (positions > most || ties) {
+            most = positions;
+            found = i;
+        }
+    }
+    return found != SCHED_ENGINE_NONE ? found : least_used(sched);
+}
+
+uint32_t sched_balance_route(struct sched *sched, const struct call *call)
+{
+    struct program *program = &sched->programs[call->program];
+    if (sched->settings.engines == 1) {
+        return program->engine = 0;
+    }
+    switch (sched->settings.balance) {
+    case SCHED_BALANCE_LOCAL:
+        return call->prompt_tokens > sched->settings.balance_tokens ? assigned(sched, program)
+                                                                    : least_used(sched);
+    case SCHED_BALANCE_PROGRAM:
+        return assigned(sched, program);
+    case SCHED_BALANCE_RR:
+        return take_turn(sched, next_in_turn(sched));
+    case SCHED_BALANCE_PREBLE:
+        return longest_match(sched, call);
+    case SCHED_BALANCE_LEAST:
+        break;
+    }
+    return least_used(sched);
+}
+
+void sched_balance_forget(struct sched *sched, const struct sched_engine *engine)
+{
+    for (uint32_t i = 0; i < sched->settings.programs; i++) {
+        struct program *program = &sched->programs[i];
+        program->engine = program->engine == engine->index ? SCHED_ENGINE_NONE : program->engine;
+    }
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: what programs have at an engine, and the lists of their open calls there. Private to
+ * sched/. */
+#include "sched/call.h"
+
+void sched_member_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
+void sched_member_init(struct sched_engine *engine, struct arena *arena);
+
+static inline struct sched_member *sched_member_at(const struct sched_engine *engine,
+                                                   uint32_t program)
+{
+    ASSERT(program < engine->sched->settings.programs);
+    return &engine->members[program];
+}
+
+/* What the program of the call has at the call's engine. */
+static inline struct sched_member *sched_member_of(const struct sched *sched,
+                                                   const struct call *call)
+{
+    return sched_member_at(sched_engine_of(sched, call), call->program);
+}
+
+/* An open call of the program, on any engine; NULL: it has none. O(engines). */
+struct call *sched_member_any_call(const struct sched *sched, uint32_t program);
+/* The program starts: it has nothing at the engine. */
+void sched_member_begin(struct sched_engine *engine, uint32_t program);
+/* The call comes to its engine; it leaves it. O(1). */
+void sched_member_join(struct sched *sched, struct call *call);
+void sched_member_leave(struct sched *sched, struct call *call);
+/* Asserts that lists and counts agree. O(programs + calls). */
+void sched_member_check(const struct sched_engine *engine);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: calls that change their engine. When an engine stops serving, its calls go to those that
+ * serve; when one begins, it gets the calls that wait where none serves.
+ *
+ *   what goes along    the call's tokens, its service, its wait, what its program has had
+ *   what stays         KV, which is computed again
+ *
+ * Invariants: a call changes its engine only while it owns no block and is in no step. An engine
+ * whose step is in flight, or whose calls own blocks, keeps its calls until it is lost or has given
+ * that up: until then it may be back.
+ * Bounds: O(calls of the engine), each as a call that arrives; when an engine stops, O(programs).
+ */
+#include "sched/admission.h"
+#include "sched/balance.h"
+#include "sched/engine/active/active.h"
+#include "sched/engine/job.h"
+#include "sched/engine/member.h"
+#include "sched/engine/need.h"
+#include "sched/engine/queue.h"
+#include "sched/engine/residency.h"
+
+static void leave(struct sched_engine *engine, struct call *call, uint64_t now_us)
+{
+    ASSERT(call->state == CALL_QUEUED && !sched_call_is_resident(engine, call));
+    sched_active_end_call(engine, call);
+    sched_need_ended(engine->sched, call);
+    sched_residency_end(engine, call, false, now_us);
+    sched_job_close(engine, call);
+    sched_member_leave(engine->sched, call);
+    sched_active_ended(engine, call->program, now_us);
+}
+
+static void move(struct sched_engine *engine, struct call *call, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    leave(engine, call, now_us);
+    call->engine = (uint8_t)sched_balance_route(sched, call);
+    ASSERT(call->engine != engine->index);
+    sched_member_join(sched, call);
+    sched_admission_enter(sched, call, now_us);
+    if (call->computed_tokens > 0) {
+        sched_job_restage(sched_engine_of(sched, call), call, SCHED_STAGE_DISPLACED, now_us);
+    }
+    sched->stats->calls_rerouted++;
+    sched_note(sched, call, now_us,
+               (struct event_what){EVENT_REROUTED, {engine->index, call->engine}});
+}
+
+static void move_queue(struct sched_engine *engine, const struct sched_queue *queue,
+                       uint64_t now_us)
+{
+    struct call *call;
+    while ((call = sched_queue_first(engine, queue, CALL_LIST_ALL)) != NULL) {
+        move(engine, call, now_us);
+    }
+}
+
+/* All calls, in the order of its queues. */
+static void move_all(struct sched_engine *engine, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
+        for (uint32_t q = 0; q < engine->sched->settings.queues; q++) {
+            move_queue(engine, &engine->lanes[i].queues[q], now_us);
+            move_queue(engine, &engine->lanes[i].held[q], now_us);
+        }
+    }
+    ASSERT(engine->open_calls == 0);
+    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
+        engine->lanes[i].wants = false;
+    }
+    sched_active_clear(engine);
+}
+
+static bool may_be_left(const struct sched_engine *engine)
+{
+    return !engine->serves && !engine->step_in_flight && engine->resident_calls == 0;
+}
+
+void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us)
+{
+    struct sched *sched = engine->sched;
+    bool any_serves = false;
+    engine->serves = serves;
+    if (sched->settings.engines == 1) {
+        return;
+    }
+    if (!serves) {
+        sched_balance_forget(sched, engine);
+    }
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
+        any_serves = any_serves || sched->engines[i].serves;
+    }
+    for (uint32_t i = 0; any_serves && i < sched->settings.engines; i++) {
+        if (may_be_left(&sched->engines[i])) {
+            move_all(&sched->engines[i], now_us);
+        }
+    }
+}
