@@ -112,13 +112,17 @@ static void init_lane(const struct sched *sched, struct sched_lane *lane)
     STATIC_ASSERT(CALL_LISTS == 3, "each is empty");
 }
 
-static void init_lanes(struct sched_engine *engine, struct arena *arena)
+static void init_lanes(struct sched *sched, struct arena *arena)
 {
-    uint32_t tenants = engine->sched->settings.tenants;
-    engine->lanes = arena_take(arena, tenants, sizeof(struct sched_lane));
-    engine->dealt = arena_take(arena, tenants, sizeof(uint32_t));
-    for (uint32_t i = 0; i < tenants; i++) {
-        init_lane(engine->sched, &engine->lanes[i]);
+    uint32_t tenants = sched->settings.tenants, engines = sched->settings.engines;
+    struct sched_lane *lanes = arena_take(arena, (uint64_t)engines * tenants, sizeof *lanes);
+    uint32_t *dealt = arena_take(arena, (uint64_t)engines * tenants, sizeof *dealt);
+    for (uint32_t i = 0; i < engines * tenants; i++) {
+        init_lane(sched, &lanes[i]);
+    }
+    for (uint32_t i = 0; i < engines; i++) {
+        sched->engines[i].lanes = lanes + (uint64_t)i * tenants;
+        sched->engines[i].dealt = dealt + (uint64_t)i * tenants;
     }
 }
 
@@ -144,9 +148,9 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
             .taker = CALL_NONE, .step_cost = SCHED_STEP_COST_MIN,
             .out_tokens = out_tokens + i * rows * settings->steps_per_plan};
         sched_member_init(&sched->engines[i], arena);
-        init_lanes(&sched->engines[i], arena);
         sched_active_init(&sched->engines[i], arena);
     }
+    init_lanes(sched, arena);
 }
 
 void sched_init(struct sched *sched, const struct sched_settings *settings,

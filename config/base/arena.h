@@ -18,7 +18,7 @@
 #include "config/base/status.h"
 
 #define ARENA_ALIGN_BYTES 64
-#define MEMORY_PLAN_ROWS_MAX 128
+#define MEMORY_PLAN_ROWS_MAX 256
 
 enum memory_kind {
     MEMORY_CORE,      /* the core's tables: private */

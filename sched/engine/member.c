@@ -11,8 +11,10 @@
 
 void sched_member_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
-    memory_plan_add(plan, MEMORY_CORE, "sched members",
-                    (uint64_t)settings->engines * settings->programs, sizeof(struct sched_member));
+    for (uint32_t i = 0; i < settings->engines; i++) {
+        memory_plan_add(plan, MEMORY_CORE, "sched members", settings->programs,
+                        sizeof(struct sched_member));
+    }
 }
 
 void sched_member_init(struct sched_engine *engine, struct arena *arena)
