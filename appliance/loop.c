@@ -248,10 +248,13 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     textport_poll(&loop->textport, &view, loop->now_us);
 }
 
-static bool engines_are_ready(const struct loop *loop)
+/* Those that will serve. */
+static bool engines_are_ready(const struct loop *loop, const struct loop_orders *orders)
 {
     for (uint32_t i = 0; i < loop->engines_count; i++) {
-        if (!engine_is_ready(&loop->engines[i])) {
+        const struct engine *engine = &loop->engines[i];
+        bool will_serve = engine_failure(engine, &orders->engines[i]) == NULL;
+        if (will_serve && !engine_is_ready(engine)) {
             return false;
         }
     }
@@ -262,7 +265,7 @@ static bool engines_are_ready(const struct loop *loop)
 static void start_serving(struct loop *loop, const struct loop_orders *orders,
                           const int32_t *listeners)
 {
-    if (loop->serving || (!engines_are_ready(loop) && !engines_have_failed(loop, orders))) {
+    if (loop->serving || (!engines_are_ready(loop, orders) && !engines_have_failed(loop, orders))) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
