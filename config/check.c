@@ -6,6 +6,7 @@
 
 #include "config/base/assert.h"
 #include "config/address.h"
+#include "config/devices.h"
 #include "config/error.h"
 #include "config/options.h"
 
@@ -151,6 +152,7 @@ static enum status check_order(const struct options *options, const char *first_
 
 enum status config_check(const struct options *options, struct config_error *error)
 {
+    struct config_devices devices;
     TRY(check_address(options, "net", "tcp",
                       asks_for_key(options) ? NULL : "others need auth.tcp = psk", error));
     TRY(check_address(options, "text", "listen", "the text port knows no keys", error));
@@ -159,6 +161,7 @@ enum status config_check(const struct options *options, struct config_error *err
     TRY(check_addresses_differ(options, error));
     TRY(check_block_tokens(options, error));
     TRY(check_calls_per_connection(options, error));
+    TRY(config_devices_fill(&devices, options, error));
     TRY(check_queue_ranges(options, error));
     TRY(check_order(options, "retain_device", "retain_host", error));
     TRY(check_order(options, "retain_host", "retain_drop", error));

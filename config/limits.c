@@ -5,6 +5,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/bounds.h"
+#include "config/devices.h"
 #include "config/error.h"
 #include "config/model/gguf.h"
 #include "config/keys.h"
@@ -253,12 +254,18 @@ static void derive_access(struct limits *limits, const struct options *options)
     limits->keys = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK ? CONFIG_KEYS_MAX : 0;
 }
 
-static void derive_threads(struct limits *limits, const struct options *options, uint32_t cpus)
+static enum status derive_engines(struct limits *limits, const struct options *options,
+                                  const struct config_machine *machine, struct config_error *error)
 {
+    struct config_devices devices;
+    TRY(config_devices_fill(&devices, options, error));
+    uint32_t workers = smaller(options->engine_workers.number, BOUND_ENGINES);
     uint64_t asked = options->engine_threads.number;
-    uint32_t all = cpus == 0 ? 1 : smaller(cpus, BOUND_THREADS);
-    limits->engines = 1;            /* engine.kind names one; several are an issue of their own */
-    limits->engine_threads = asked != 0 ? smaller(asked, BOUND_THREADS) : all;
+    uint32_t part = machine->cpus / (machine->has_device ? 1 : workers);
+    limits->engines = machine->has_device ? devices.count : workers;
+    limits->engine_threads = part == 0 ? 1 : smaller(part, BOUND_THREADS);
+    limits->engine_threads = asked != 0 ? smaller(asked, BOUND_THREADS) : limits->engine_threads;
+    return STATUS_OK;
 }
 
 enum status config_limits(struct limits *limits, const struct options *options,
@@ -274,7 +281,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     derive_retention(limits, options);
     derive_access(limits, options);
     derive_buffers(limits, options);
-    derive_threads(limits, options, machine->cpus);
+    TRY(derive_engines(limits, options, machine, error));
     ASSERT(limits->batch_calls <= limits->calls && limits->batch_calls > 0);
     ASSERT(limits->kv_blocks >= limits->blocks_per_call);
     ASSERT(limits->frame_bytes >= FRAME_BYTES_MIN && limits->engine_threads > 0);

@@ -43,6 +43,7 @@ static const struct knob knobs[] = {
     {"limits", "events", 0, NULL},
     {"net", "send_bytes", 18432, NULL},
     {"engine", "threads", 1, NULL},
+    {"engine", "workers", 1, NULL},
     {"model", "weights", 0, "bf16"},
 };
 #define KNOBS (sizeof knobs / sizeof knobs[0])
@@ -292,6 +293,25 @@ bool advice_find(const struct boot *boot, char command[ADVICE_BYTES])
            write_command(&search->trial.options, command);
 }
 
+/* What is missing even so, of the plan with the least of everything. */
+static void print_hopeless(const struct boot *boot, const struct boot *least)
+{
+    const struct memory_plan *weights = &boot->plan;
+    enum memory_kind kind = MEMORY_WEIGHTS;
+    if (boot->serves_by_gpu) {
+        weights = &boot->gpu_weights_plan;
+        kind = MEMORY_DEVICE;
+    }
+    fprintf(stderr, "no command fits: weights alone take %.1f MiB; with every option that could "
+            "help at its lowest value the plan still needs %.1f MiB",
+            plan_mib(memory_plan_bytes(weights, kind)), plan_mib(plan_total_bytes(least)));
+    if (boot->serves_by_gpu) {
+        fprintf(stderr, ", and %.1f MiB of each GPU: a model must fit one, several do not share it",
+                plan_mib(memory_plan_bytes(&least->plan, MEMORY_DEVICE)));
+    }
+    fprintf(stderr, "\n");
+}
+
 void advice_print(const struct boot *boot)
 {
     static char command[ADVICE_BYTES];
@@ -300,10 +320,5 @@ void advice_print(const struct boot *boot)
         return;
     }
     struct search *search = begin(boot);
-    const struct memory_plan *least = is_hopeless(search) ? &search->trial.plan : &boot->plan;
-    const enum memory_kind weights = boot->serves_by_gpu ? MEMORY_DEVICE : MEMORY_WEIGHTS;
-    fprintf(stderr, "no command fits: weights alone take %.1f MiB; with every option that could "
-            "help at its lowest value the plan still needs %.1f MiB\n",
-            plan_mib(memory_plan_bytes(least, weights)),
-            plan_mib(plan_total_bytes(least == &boot->plan ? boot : &search->trial)));
+    print_hopeless(boot, is_hopeless(search) ? &search->trial : boot);
 }

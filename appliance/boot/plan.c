@@ -95,13 +95,13 @@ static void fill(struct boot *boot)
 
 /* ---- sums ---- */
 
-/* The plan has the rows of one engine, and each engine takes them. */
-static uint64_t kinds_bytes(const struct boot *boot, uint32_t kinds)
+/* Sum of these kinds; the plan has the rows of one engine, which `engines` of them take. */
+static uint64_t kinds_bytes(const struct boot *boot, uint32_t kinds, uint32_t engines)
 {
     uint64_t total = 0;
     for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
         uint64_t bytes = (kinds & 1u << kind) != 0 ? memory_plan_bytes(&boot->plan, kind) : 0;
-        uint64_t times = kind == MEMORY_ENGINE ? boot->limits.engines : 1;
+        uint64_t times = kind == MEMORY_ENGINE ? engines : 1;
         if (__builtin_mul_overflow(bytes, times, &bytes) ||
             __builtin_add_overflow(total, bytes, &total)) {
             return UINT64_MAX;
@@ -110,18 +110,25 @@ static uint64_t kinds_bytes(const struct boot *boot, uint32_t kinds)
     return total;
 }
 
+uint64_t plan_kind_bytes(const struct boot *boot, enum memory_kind kind)
+{
+    return kinds_bytes(boot, 1u << kind, boot->limits.engines);
+}
+
 uint64_t plan_total_bytes(const struct boot *boot)
 {
-    return boot->plan.overflow ? UINT64_MAX : kinds_bytes(boot, ~(1u << MEMORY_DEVICE));
+    return boot->plan.overflow
+               ? UINT64_MAX
+               : kinds_bytes(boot, ~(1u << MEMORY_DEVICE), boot->limits.engines);
 }
 
 uint64_t plan_process_bytes(const struct boot *boot)
 {
     const uint32_t both = 1u << MEMORY_SHARED | 1u << MEMORY_MODEL;
-    uint64_t core = kinds_bytes(boot, both | 1u << MEMORY_CORE);
+    const uint32_t of_worker = both | 1u << MEMORY_WEIGHTS | 1u << MEMORY_ENGINE;
+    uint64_t core = kinds_bytes(boot, both | 1u << MEMORY_CORE, 0);
     /* A GPU's worker locks nothing: its driver pins what it needs. */
-    uint64_t worker = boot->serves_by_gpu ? 0
-                          : kinds_bytes(boot, both | 1u << MEMORY_WEIGHTS | 1u << MEMORY_ENGINE);
+    uint64_t worker = boot->serves_by_gpu ? 0 : kinds_bytes(boot, of_worker, 1);
     return core > worker ? core : worker;
 }
 
@@ -133,7 +140,7 @@ uint64_t plan_kv_bytes(const struct boot *boot)
         bool is_kv = row->kind == MEMORY_ENGINE && strstr(row->owner, "kv blocks") != NULL;
         bytes += is_kv ? row->count * row->size_bytes : 0;
     }
-    return bytes;
+    return bytes * boot->limits.engines;
 }
 
 /* ---- what fits ---- */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/arena.h"
 #include "config/config.h"
 
 struct boot;
@@ -28,11 +29,13 @@ static inline double plan_mib(uint64_t bytes)
 }
 /* That the machine and its control groups have left. */
 uint64_t plan_available_bytes(const struct boot *boot);
+/* Of one kind, of all engines; of MEMORY_DEVICE, of each. UINT64_MAX: more than 64 bits count. */
+uint64_t plan_kind_bytes(const struct boot *boot, enum memory_kind kind);
 /* Of the machine's own memory; UINT64_MAX: more than 64 bits count. */
 uint64_t plan_total_bytes(const struct boot *boot);
 /* Of the process that has the most of it: what memory.lock = yes locks. */
 uint64_t plan_process_bytes(const struct boot *boot);
-/* Of KV, both tiers, in the machine's memory. */
+/* Of KV, both tiers, of all engines, in the machine's memory. */
 uint64_t plan_kv_bytes(const struct boot *boot);
 
 /* The plan as a table: owner, count, size, tier, and sums; then where the memory goes. */

@@ -8,15 +8,24 @@
 #include "appliance/boot/boot.h"
 #include "appliance/boot/plan.h"
 
-static void print_rows(const struct memory_plan *plan)
+/* The rows of an engine are in the plan once, and each engine takes them. */
+static bool is_of_each(const struct boot *boot, enum memory_kind kind)
 {
+    return boot->limits.engines > 1 && (kind == MEMORY_ENGINE || kind == MEMORY_DEVICE);
+}
+
+static void print_rows(const struct boot *boot)
+{
+    const struct memory_plan *plan = &boot->plan;
+    char each[32];
+    snprintf(each, sizeof each, ", each of %u", boot->limits.engines);
     printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
     for (uint32_t i = 0; i < plan->rows_count; i++) {
         const struct memory_plan_row *row = &plan->rows[i];
-        printf("%-32s %12llu x %14llu %14.3f  %s\n", row->owner, (unsigned long long)row->count,
+        printf("%-32s %12llu x %14llu %14.3f  %s%s\n", row->owner, (unsigned long long)row->count,
                (unsigned long long)row->size_bytes,
                (double)row->count * (double)row->size_bytes / (1 << 20),
-               memory_kind_name(row->kind));
+               memory_kind_name(row->kind), is_of_each(boot, row->kind) ? each : "");
     }
 }
 
@@ -28,8 +37,9 @@ static void print_sums(const struct boot *boot)
         if (is_rare && memory_plan_bytes(plan, kind) == 0) {
             continue;
         }
-        printf("%-32s %12s   %14s %14.3f  %s\n", "sum", "", "",
-               plan_mib(memory_plan_bytes(plan, kind)), memory_kind_name(kind));
+        printf("%-32s %12s   %14s %14.3f  %s%s\n", "sum", "", "",
+               plan_mib(plan_kind_bytes(boot, kind)), memory_kind_name(kind),
+               !is_of_each(boot, kind) ? "" : kind == MEMORY_DEVICE ? ", each" : ", all");
     }
     printf("%-32s %12s   %14s %14.3f\n", "total", "", "", plan_mib(plan_total_bytes(boot)));
 }
@@ -85,12 +95,22 @@ static const char *choice_name(const struct boot *boot)
 static void print_kv(const struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
-    char why[256];
-    snprintf(why, sizeof why, "%u blocks of %u tokens (%llu tokens), %u on the host: %s",
+    char why[256], times[32] = "";
+    if (limits->engines > 1) {
+        snprintf(times, sizeof times, "%u times ", limits->engines);
+    }
+    snprintf(why, sizeof why, "%s%u blocks of %u tokens (%llu tokens), %u on the host: %s", times,
              limits->kv_blocks, limits->kv_block_tokens,
              (unsigned long long)limits->kv_blocks * limits->kv_block_tokens,
              limits->kv_host_blocks, choice_name(boot));
     print_line(boot->serves_by_gpu ? "kv, host" : "kv", plan_kv_bytes(boot), why);
+}
+
+static const char *weights_place(const struct boot *boot)
+{
+    return !boot->serves_by_gpu       ? boot->limits.engines > 1 ? "once, for all workers" : ""
+           : boot->limits.engines > 1 ? "on each GPU: a model must fit one"
+                                      : "on the GPU";
 }
 
 static void print_account(const struct boot *boot)
@@ -103,7 +123,7 @@ static void print_account(const struct boot *boot)
         printf("  the plan is larger than 64 bits count\n");
         return;
     }
-    print_line("weights", weights, boot->serves_by_gpu ? "on the GPU" : "");
+    print_line("weights", weights, weights_place(boot));
     print_kv(boot);
     print_line("rest", total - weights - plan_kv_bytes(boot), "all other rows");
     if (total > available) {
@@ -140,7 +160,7 @@ static void print_notes(const struct boot *boot)
 
 void plan_print(const struct boot *boot)
 {
-    print_rows(&boot->plan);
+    print_rows(boot);
     print_sums(boot);
     print_account(boot);
     print_notes(boot);

@@ -17,9 +17,9 @@ void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *k
                         uint32_t engines)
 {
     memory_plan_add(plan, MEMORY_CORE, "engines", engines, sizeof(struct engine));
-    for (uint32_t i = 0; i < engines; i++) {
-        kvmem_plan_memory(plan, kv);
-    }
+    struct memory_plan each = {.rows_count = 0};
+    kvmem_plan_memory(&each, kv);
+    memory_plan_add_each(plan, &each, engines);
 }
 
 void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,

@@ -40,6 +40,20 @@ void memory_plan_add(struct memory_plan *plan, enum memory_kind kind, const char
     plan->overflow = plan->overflow || total == UINT64_MAX;
 }
 
+/* Of several, a row's size is what one owner's arena takes, its alignment included. */
+void memory_plan_add_each(struct memory_plan *plan, const struct memory_plan *part, uint32_t times)
+{
+    for (uint32_t i = 0; i < part->rows_count; i++) {
+        const struct memory_plan_row *row = &part->rows[i];
+        uint64_t bytes = 0;
+        if (times == 1 || !row_bytes(row->count, row->size_bytes, &bytes)) {
+            memory_plan_add(plan, row->kind, row->owner, row->count, row->size_bytes);
+        } else {
+            memory_plan_add(plan, row->kind, row->owner, times, bytes);
+        }
+    }
+}
+
 uint64_t memory_plan_bytes(const struct memory_plan *plan, enum memory_kind kind)
 {
     uint64_t total = 0;

@@ -47,6 +47,9 @@ struct memory_plan {
 
 void memory_plan_add(struct memory_plan *plan, enum memory_kind kind, const char *owner,
                      uint64_t count, uint64_t size_bytes);
+/* The rows of `part`, for `times` owners that take them one after the other. */
+void memory_plan_add_each(struct memory_plan *plan, const struct memory_plan *part,
+                          uint32_t times);
 uint64_t memory_plan_bytes(const struct memory_plan *plan, enum memory_kind kind);
 
 struct arena {

@@ -10,4 +10,6 @@
 #define BOUND_KV_BLOCK_TOKENS  256u
 #define BOUND_QUEUES           16u
 #define BOUND_THREADS          64u
+#define BOUND_ENGINES          8u           /* that one appliance drives */
+#define BOUND_DEVICES          64u          /* of the driver: engine.devices chooses from these */
 #define BOUND_PREDICTOR_CLASSES 1024u       /* in the file of sched.predictor */

@@ -12,11 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/bounds.h"
 #include "config/base/status.h"
 
 #define WORLD_EVENTS_MAX 64
 #define WORLD_PEER_GIDS_MAX 64
-#define WORLD_ENGINES_MAX 8         /* limits.engines is no greater */
+#define WORLD_ENGINES_MAX BOUND_ENGINES     /* limits.engines is no greater */
 
 enum {
     WORLD_EAGAIN = -1,      /* nothing now; a readiness event will come */

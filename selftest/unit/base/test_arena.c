@@ -26,6 +26,28 @@ static void test_take_planned_rows_uses_planned_bytes(void **state)
     assert_false(plan.overflow);
 }
 
+static void test_rows_of_several_owners_are_what_each_takes(void **state)
+{
+    static _Alignas(64) uint8_t memory[1024];
+    struct memory_plan part = {0}, plan = {0}, one = {0};
+    struct arena arena;
+    memory_plan_add(&part, MEMORY_CORE, "odd", 3, 7);
+    memory_plan_add(&part, MEMORY_CORE, "even", 2, 64);
+    memory_plan_add_each(&plan, &part, 3);
+    assert_int_equal(plan.rows_count, 2);
+    arena_init(&arena, memory, memory_plan_bytes(&plan, MEMORY_CORE));
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)arena_take(&arena, 3, 7);
+        (void)arena_take(&arena, 2, 64);
+    }
+    assert_int_equal(arena.used_bytes, arena.size_bytes);
+    memory_plan_add_each(&one, &part, 1);           /* of one, the rows are the same */
+    assert_memory_equal(&one, &part, sizeof one);
+    memory_plan_add(&part, MEMORY_CORE, "huge", UINT64_MAX, 2);
+    memory_plan_add_each(&plan, &part, 3);
+    assert_true(plan.overflow);
+}
+
 static void test_plan_of_huge_rows_overflows(void **state)
 {
     struct memory_plan product = {0}, sum = {0};
@@ -87,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_take_planned_rows_uses_planned_bytes),
+        cmocka_unit_test(test_rows_of_several_owners_are_what_each_takes),
         cmocka_unit_test(test_plan_of_huge_rows_overflows),
         cmocka_unit_test(test_take_beyond_the_end_or_the_seal_asserts),
         cmocka_unit_test(test_map_gives_zeroed_aligned_memory),

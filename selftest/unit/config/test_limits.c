@@ -313,6 +313,29 @@ static void test_limits_threads_follow_cpus(void **state)
     assert_int_equal(limits.engine_threads, 2);
 }
 
+static void test_limits_workers_divide_the_cpus_and_devices_do_not(void **state)
+{
+    (void)state;
+    machine.cpus = 11;
+    assert_status(STATUS_OK, DERIVE("engine.devices=3, 1"));
+    assert_int_equal(limits.engines, 1);
+    assert_int_equal(limits.engine_threads, 11);
+    assert_status(STATUS_OK, DERIVE("engine.workers=4"));
+    assert_int_equal(limits.engines, 4);
+    assert_int_equal(limits.engine_threads, 2);
+    assert_status(STATUS_OK, DERIVE("engine.workers=4", "engine.threads=5"));
+    assert_int_equal(limits.engine_threads, 5);
+    machine.cpus = 3;
+    assert_status(STATUS_OK, DERIVE("engine.workers=8"));
+    assert_int_equal(limits.engines, 8);
+    assert_int_equal(limits.engine_threads, 1);
+    machine.has_device = true;
+    assert_status(STATUS_OK, DERIVE("engine.workers=8", "engine.devices=3, 1"));
+    assert_int_equal(limits.engines, 2);
+    assert_int_equal(limits.engine_threads, 3);
+    assert_status(STATUS_CONFIG_OPTION, DERIVE("engine.devices=3, 3"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +358,7 @@ int main(void)
         cmocka_unit_test_setup(test_check_written_deadlines_in_disorder_are_refused, set_up),
         cmocka_unit_test_setup(test_limits_largest_of_everything_fits_32_bits, set_up),
         cmocka_unit_test_setup(test_limits_threads_follow_cpus, set_up),
+        cmocka_unit_test_setup(test_limits_workers_divide_the_cpus_and_devices_do_not, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
