@@ -42,10 +42,10 @@
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
-    for (uint32_t i = 0; i < settings->engines; i++) {
-        heap_plan_memory(plan, "sched idle programs", settings->programs);
-        sched_group_plan_memory(plan, settings->programs);
-    }
+    struct memory_plan each = {.rows_count = 0};
+    heap_plan_memory(&each, "sched idle programs", settings->programs);
+    sched_group_plan_memory(&each, settings->programs);
+    memory_plan_add_each(plan, &each, settings->engines);
 }
 
 void sched_active_init(struct sched_engine *engine, struct arena *arena)
