@@ -125,8 +125,18 @@ static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
     control_ring(keeper->boot->shared.engine_bell);
 }
 
+/* What worker.c does about CPUs is told once, and not by each worker. */
+static void log_sharing(const struct boot *boot)
+{
+    uint32_t cpus = boot->machine.cpus, engines = boot->limits.engines;
+    if (!boot->serves_by_gpu && engines > 1 && cpus < engines) {
+        log_event(LOG_WARN, "engine.workers = %u, and %u CPUs: they share them", engines, cpus);
+    }
+}
+
 static void fork_workers(struct keeper *keeper)
 {
+    log_sharing(keeper->boot);
     keeper->serves = true;
     for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
         fork_worker(keeper, &keeper->workers[i]);

@@ -39,6 +39,20 @@ static struct kernels *start_engine(const struct boot *boot, uint32_t engine)
     return kernels;
 }
 
+/* Of several workers, each has CPUs of its own: else the threads of one, which meet at barriers,
+ * would wait for CPUs that those of another have. */
+static void keep_to_own_cpus(const struct boot *boot, uint32_t engine)
+{
+    struct cpus own;
+    char text[CPUS_TEXT_BYTES];
+    if (boot->limits.engines == 1 ||
+        !cpus_part(&boot->cpus, engine, boot->limits.engines, &own)) {
+        return;                         /* too few: the keeper has said so */
+    }
+    cpus_write(&own, text);
+    log_event(cpus_keep_to(&own) ? LOG_INFO : LOG_WARN, "engine %u cpus=%s", engine, text);
+}
+
 static bool run_step(void *engine, const struct step *step)
 {
     kernels_run(engine, step);
@@ -91,6 +105,7 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epo
     }
     prctl(PR_SET_NAME, "agentix-worker");
     log_role("worker");
+    keep_to_own_cpus(boot, engine);
     struct kernels *kernels = start_engine(boot, engine);
     struct runner runner = {.control = &control->engines[engine], .step = &step,
                             .bell = boot->shared.engine_bell, .epoch = epoch,

@@ -12,7 +12,7 @@
  * Bounds: a wait spins at most `spins` times. With fewer CPUs than threads it hardly spins, because
  * the thread that it waits for may need this very CPU.
  *
- * Why threads are not pinned: the core's own thread shares the CPUs. A pinned thread that lost its
+ * Why no thread has one CPU: the core's own thread shares the CPUs. A pinned thread that lost its
  * CPU to it could not move to a free one, while all others wait for it.
  */
 #include "kernels/threads.h"

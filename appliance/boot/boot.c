@@ -7,7 +7,6 @@
 #include "appliance/boot/boot.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -29,15 +28,6 @@ static enum boot_exit fail(enum boot_exit exit_status, const struct config_error
 {
     log_event(LOG_ERROR, "boot failed: %s", error->text);
     return exit_status;
-}
-
-static uint32_t cpus_count(void)
-{
-    cpu_set_t cpus;
-    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) {
-        return 1;
-    }
-    return (uint32_t)CPU_COUNT(&cpus);
 }
 
 static enum status open_source(struct boot *boot, struct config_error *error)
@@ -149,7 +139,7 @@ static void refuse_simd(const struct boot *boot, struct config_error *error)
 static enum boot_exit plan(struct boot *boot)
 {
     struct config_error error = {.text = "unknown"};
-    boot->machine.cpus = cpus_count();
+    boot->machine.cpus = cpus_read(&boot->cpus) ? cpus_count(&boot->cpus) : 1;
     boot->simd_best = kernels_simd_best();
     memory_bounds_read(&boot->bounds, option_memory_lock(&boot->options) == OPTION_MEMORY_LOCK_YES);
     if (plan_limits(boot, &error) != STATUS_OK ||

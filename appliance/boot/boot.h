@@ -12,6 +12,7 @@
 #include "config/base/step.h"
 #include "appliance/boot/exit.h"
 #include "appliance/boot/available.h"
+#include "appliance/boot/cpus.h"
 #include "appliance/control.h"
 #include "appliance/boot/gpu.h"
 #include "config/access.h"
@@ -28,6 +29,7 @@ enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, 
 struct boot {
     struct options options;
     struct config_machine machine;
+    struct cpus cpus;               /* that the process may use */
     struct memory_bounds bounds;
     enum kernels_simd simd_best;
     struct limits limits;
