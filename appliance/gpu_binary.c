@@ -63,18 +63,23 @@ static int open_binary(void)
                                          : handle;
 }
 
-bool gpu_binary_open(struct gpu_binary *binary)
+bool gpu_binary_open_page(struct gpu_binary *binary)
 {
-    binary->handle = open_binary();
     binary->page_handle = memfd_create("agentix-gpu-page", MFD_CLOEXEC);
     binary->page = MAP_FAILED;
-    if (binary->handle < 0 || binary->page_handle < 0 ||
+    if (binary->page_handle < 0 ||
         ftruncate(binary->page_handle, sizeof *binary->page) != 0) {
         return false;
     }
     binary->page = mmap(NULL, sizeof *binary->page, PROT_READ | PROT_WRITE, MAP_SHARED,
                          binary->page_handle, 0);
     return binary->page != MAP_FAILED;
+}
+
+bool gpu_binary_open(struct gpu_binary *binary)
+{
+    binary->handle = open_binary();
+    return gpu_binary_open_page(binary) && binary->handle >= 0;
 }
 
 void gpu_binary_close(struct gpu_binary *binary)
@@ -91,12 +96,13 @@ void gpu_binary_close(struct gpu_binary *binary)
     *binary = (struct gpu_binary){.handle = -1, .page_handle = -1, .page = MAP_FAILED};
 }
 
-void gpu_binary_order(const struct gpu_binary *binary, enum gpu_order order,
+void gpu_binary_order(const struct gpu_binary *binary, enum gpu_order order, uint32_t device,
                       const struct options *options)
 {
     struct gpu_page *page = binary->page;
     memset(page, 0, sizeof *page);
     page->order = order;
+    page->device = device;
     memcpy(page->cuda_library, options->engine_cuda_library.text, CONFIG_TEXT_BYTES);
     memcpy(page->cublas_library, options->engine_cublas_library.text, CONFIG_TEXT_BYTES);
     memcpy(page->nvml_library, options->engine_nvml_library.text, CONFIG_TEXT_BYTES);

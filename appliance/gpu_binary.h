@@ -27,6 +27,7 @@ enum gpu_handle { GPU_PAGE = 3, GPU_SHARED, GPU_BELL, GPU_MODEL, GPU_HANDLES_END
 
 struct gpu_page {
     uint32_t order;                 /* enum gpu_order */
+    uint32_t device;                /* number of the GPU that it is about */
     char cuda_library[CONFIG_TEXT_BYTES], cublas_library[CONFIG_TEXT_BYTES];
     char nvml_library[CONFIG_TEXT_BYTES];
     struct burn burn;               /* of GPU_BURN, with its own report */
@@ -57,9 +58,12 @@ struct gpu_binary {
 
 /* BOOT_ONLY. False: errno says why; gpu_binary_close() closes what has been opened. */
 bool gpu_binary_open(struct gpu_binary *binary);
+/* Another page, in place of the one that there is, which stays as it is: workers of several engines
+ * start at the same time. */
+bool gpu_binary_open_page(struct gpu_binary *binary);
 void gpu_binary_close(struct gpu_binary *binary);
-/* Clears the page and writes an order; its details are the caller's to add. */
-void gpu_binary_order(const struct gpu_binary *binary, enum gpu_order order,
+/* Clears the page and writes an order for a GPU; its details are the caller's to add. */
+void gpu_binary_order(const struct gpu_binary *binary, enum gpu_order order, uint32_t device,
                       const struct options *options);
 /* In a child: becomes the binary. `handles[i]` becomes descriptor GPU_PAGE + i, the page's own
  * first; -1: it does not get that one. */

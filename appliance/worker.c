@@ -3,11 +3,12 @@
  * What: the worker role: takes the engine's arena, starts the engine, seals itself, runs steps.
  * Where the GPU serves it becomes the GPU worker's binary instead.
  * Invariants: weights, and what keeper and core write, are read-only here, so a wild write costs
- * this worker only. The orders of a GPU worker are written anew for each: its predecessor could
- * write to their page.
+ * this worker only. The orders of a GPU worker are on a page that no other worker has: its
+ * predecessor could write to that, and others start at the same time.
  */
 #include "appliance/worker.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -66,11 +67,13 @@ static uint64_t offset_of(const struct boot *boot, const void *shared)
     return (uint64_t)((const uint8_t *)shared - boot->shared_arena.base);
 }
 
-static void write_orders(const struct boot *boot, uint32_t engine, uint32_t epoch)
+static void write_orders(const struct boot *boot, const struct gpu_binary *binary,
+                         uint32_t engine, uint32_t epoch)
 {
     const struct step step = step_at(&boot->step, engine);
-    struct gpu_page *page = boot->gpu_binary.page;
-    gpu_binary_order(&boot->gpu_binary, GPU_SERVE, &boot->options);
+    struct gpu_page *page = binary->page;
+    gpu_binary_order(binary, GPU_SERVE, boot->devices.numbers[engine],
+                     &boot->options);
     page->serve.engine = engine;
     page->serve.epoch = epoch;
     page->serve.settings = boot->engine;
@@ -86,14 +89,19 @@ static void write_orders(const struct boot *boot, uint32_t engine, uint32_t epoc
 static _Noreturn void become_gpu_worker(const struct boot *boot, uint32_t engine,
                                        uint32_t epoch)
 {
+    struct gpu_binary binary = boot->gpu_binary;
+    if (!gpu_binary_open_page(&binary)) {
+        log_event(LOG_ERROR, "the GPU worker cannot be started: memfd: error %d", errno);
+        _exit(BOOT_EXIT_ENGINE);
+    }
     const int handles[GPU_HANDLES] = {
-        [GPU_PAGE - GPU_PAGE] = boot->gpu_binary.page_handle,
+        [GPU_PAGE - GPU_PAGE] = binary.page_handle,
         [GPU_SHARED - GPU_PAGE] = boot->shared_handle,
         [GPU_BELL - GPU_PAGE] = boot->shared.engine_bell,
         [GPU_MODEL - GPU_PAGE] = boot->source.fd,
     };
-    write_orders(boot, engine, epoch);
-    gpu_binary_run(&boot->gpu_binary, handles);
+    write_orders(boot, &binary, engine, epoch);
+    gpu_binary_run(&binary, handles);
 }
 
 _Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epoch)

@@ -149,9 +149,7 @@ static bool turn(struct search *search)
             set(search, knob, text);
         }
     }
-    bool is_refused = trial->serves_by_gpu &&
-                      option_model_weights(&trial->options) == OPTION_MODEL_WEIGHTS_BF16;
-    return !is_refused && config_check(&trial->options, &error) == STATUS_OK &&
+    return config_check(&trial->options, &error) == STATUS_OK &&
            plan_least(trial, &error) == STATUS_OK;
 }
 
@@ -271,6 +269,14 @@ static bool write_command(const struct options *options, char command[ADVICE_BYT
     return !out.cut;
 }
 
+/* True when the GPU that serves refuses the change, or does not know the option. */
+static bool is_of_cpu(const struct boot *boot, uint32_t knob)
+{
+    const char *key = knobs[knob].key;
+    return boot->serves_by_gpu && (strcmp(key, "weights") == 0 || strcmp(key, "threads") == 0 ||
+                                   strcmp(key, "workers") == 0);
+}
+
 static struct search *begin(const struct boot *boot)
 {
     static struct search search;
@@ -279,7 +285,7 @@ static struct search *begin(const struct boot *boot)
         search.rows[knob] = config_options_find(knobs[knob].section, knobs[knob].key);
         ASSERT(search.rows[knob] != NULL);
         search.now[knob] = number_in_force(&search, knob);
-        search.lowest[knob] = count_steps(&search, knob);
+        search.lowest[knob] = is_of_cpu(boot, knob) ? 0 : count_steps(&search, knob);
     }
     return &search;
 }

@@ -72,28 +72,89 @@ static enum status check_device_memory(struct boot *boot, struct config_error *e
     if (needed <= boot->gpu.free_bytes) {
         return STATUS_OK;
     }
-    snprintf(error->text, sizeof error->text,
-             "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free",
-             plan_mib(needed), plan_mib(boot->gpu.free_bytes), plan_mib(boot->gpu.memory_bytes));
+    if (boot->devices.count == 1) {
+        snprintf(error->text, sizeof error->text,
+                 "the plan needs %.1f MiB of the GPU, %.1f of %.1f MiB are free", plan_mib(needed),
+                 plan_mib(boot->gpu.free_bytes), plan_mib(boot->gpu.memory_bytes));
+    } else {
+        snprintf(error->text, sizeof error->text, "the plan needs %.1f MiB of each GPU, which has "
+                 "the whole model; of GPU %u, %.1f of %.1f MiB are free", plan_mib(needed),
+                 boot->gpu.device, plan_mib(boot->gpu.free_bytes),
+                 plan_mib(boot->gpu.memory_bytes));
+    }
     return STATUS_CONFIG_MEMORY;
+}
+
+static void log_gpu(const struct boot *boot, const struct gpu *gpu)
+{
+    char device[24] = "";
+    if (boot->devices.count > 1) {
+        snprintf(device, sizeof device, "device=%u ", gpu->device);
+    }
+    log_event(LOG_INFO, "gpu %sname=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
+              device, gpu->name, gpu->arch, gpu->driver_version / 1000,
+              gpu->driver_version % 1000 / 10, gpu->processors, plan_mib(gpu->free_bytes));
+}
+
+/* cuBLAS chooses its algorithms by the chip: on another one, a call could have other tokens. */
+static enum status check_likeness(const struct gpu *gpu, const struct gpu *first,
+                                  struct config_error *error)
+{
+    if (strcmp(gpu->arch, first->arch) == 0 && gpu->processors == first->processors &&
+        gpu->shared_bytes_max == first->shared_bytes_max) {
+        return STATUS_OK;
+    }
+    snprintf(error->text, sizeof error->text, "engine.devices: GPU %u (%s, %s, %u processors) is "
+             "not like GPU %u (%s, %s, %u): a call's tokens must not depend on where it runs",
+             gpu->device, gpu->name, gpu->arch, gpu->processors, first->device, first->name,
+             first->arch, first->processors);
+    return STATUS_CONFIG_ENGINE;
+}
+
+/* `error` names the device, where there are several. */
+static enum status probe_device(struct boot *boot, struct gpu *gpu, struct config_error *error)
+{
+    struct config_error reason = {.text = ""};
+    enum status status = gpu_probe(gpu, &boot->gpu_binary, &boot->options, &reason);
+    if (status != STATUS_OK) {
+        *error = reason;
+        if (boot->devices.count > 1) {
+            snprintf(error->text, sizeof error->text, "GPU %u: %.490s", gpu->device, reason.text);
+        }
+        return status;
+    }
+    log_gpu(boot, gpu);
+    return STATUS_OK;
+}
+
+static enum status probe_devices(struct boot *boot, struct config_error *error)
+{
+    TRY(config_devices_fill(&boot->devices, &boot->options, error));
+    for (uint32_t i = 0; i < boot->devices.count; i++) {
+        struct gpu gpu = {.device = boot->devices.numbers[i]};
+        TRY(probe_device(boot, &gpu, error));
+        if (i > 0) {
+            TRY(check_likeness(&gpu, &boot->gpu, error));
+        }
+        if (i == 0 || gpu.free_bytes < boot->gpu.free_bytes) {
+            boot->gpu = gpu;
+        }
+    }
+    return STATUS_OK;
 }
 
 /* OK when the GPU can serve; a refusal says why not. */
 static enum status choose_gpu(struct boot *boot, struct config_error *error)
 {
-    const struct gpu *gpu = &boot->gpu;
     if (!gpu_binary_open(&boot->gpu_binary)) {
         snprintf(error->text, sizeof error->text, "the GPU worker cannot be started: memfd: %s",
                  strerror(errno));
         return STATUS_CONFIG_ENGINE;
     }
-    TRY(gpu_probe(&boot->gpu, &boot->gpu_binary, &boot->options, error));
-    log_event(LOG_INFO, "gpu name=\"%s\" arch=%s driver=%u.%u processors=%u free_mib=%.0f",
-              gpu->name, gpu->arch, gpu->driver_version / 1000, gpu->driver_version % 1000 / 10,
-              gpu->processors, plan_mib(gpu->free_bytes));
+    TRY(probe_devices(boot, error));
     boot->serves_by_gpu = true;
     TRY(plan_limits(boot, error));
-    TRY(gpu_plan_check(boot->gguf, &boot->engine, gpu->shared_bytes_max, boot->source.name,
+    TRY(gpu_plan_check(boot->gguf, &boot->engine, boot->gpu.shared_bytes_max, boot->source.name,
                        error));
     TRY(plan_make(boot, error));
     return check_device_memory(boot, error);

@@ -17,6 +17,7 @@
 #include "appliance/boot/gpu.h"
 #include "config/access.h"
 #include "config/config.h"
+#include "config/devices.h"
 #include "config/model/gguf.h"
 #include "config/model/predictor.h"
 #include "config/keys.h"
@@ -50,9 +51,10 @@ struct boot {
     struct kernels_weights *weights;
     struct step step;               /* engine 0's record; step_at() gives the others' */
     struct shared shared;
-    bool serves_by_gpu;             /* the next three are for its workers; else they are closed */
-    struct gpu gpu;                 /* the one GPU, for every engine */
-    struct gpu_binary gpu_binary;   /* with one page of orders: one worker starts at a time */
+    bool serves_by_gpu;             /* the next four are for its workers; else they are closed */
+    struct config_devices devices;  /* of the engines, where a GPU serves */
+    struct gpu gpu;                 /* of these, which are alike, the one with the least memory */
+    struct gpu_binary gpu_binary;   /* with the page of probes; each worker opens its own */
     int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };

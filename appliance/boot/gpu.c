@@ -124,16 +124,16 @@ static enum status run_order(const struct gpu_binary *binary, uint64_t hang_us,
 enum status gpu_probe(struct gpu *gpu, const struct gpu_binary *binary,
                       const struct options *options, struct config_error *error)
 {
-    gpu_binary_order(binary, GPU_PROBE, options);
+    gpu_binary_order(binary, GPU_PROBE, gpu->device, options);
     enum status status = run_order(binary, options->engine_hang.number, error);
     take_device(gpu, binary->page);
     return status;
 }
 
-enum status gpu_burn(struct burn *burn, const struct gpu_binary *binary,
+enum status gpu_burn(struct burn *burn, uint32_t device, const struct gpu_binary *binary,
                      const struct options *options, struct config_error *error)
 {
-    gpu_binary_order(binary, GPU_BURN, options);
+    gpu_binary_order(binary, GPU_BURN, device, options);
     memcpy(&binary->page->burn, burn, sizeof *burn);
     enum status status = run_order(binary, options->engine_hang.number, error);
     take_burn(burn, binary->page);

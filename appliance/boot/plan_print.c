@@ -67,7 +67,11 @@ static void print_bounds(const struct boot *boot)
                    ? "that each process may lock (ulimit -l)"
                    : "not counted: memory.lock is not yes");
     if (boot->serves_by_gpu) {
-        print_line("gpu", boot->gpu.free_bytes, "free on the GPU");
+        char why[64] = "free on the GPU";
+        if (boot->limits.engines > 1) {
+            snprintf(why, sizeof why, "free on GPU %u, which has the least", boot->gpu.device);
+        }
+        print_line("gpu", boot->gpu.free_bytes, why);
     }
 }
 
@@ -106,11 +110,19 @@ static void print_kv(const struct boot *boot)
     print_line(boot->serves_by_gpu ? "kv, host" : "kv", plan_kv_bytes(boot), why);
 }
 
-static const char *weights_place(const struct boot *boot)
+static void print_weights(const struct boot *boot)
 {
-    return !boot->serves_by_gpu       ? boot->limits.engines > 1 ? "once, for all workers" : ""
-           : boot->limits.engines > 1 ? "on each GPU: a model must fit one"
-                                      : "on the GPU";
+    uint64_t weights = memory_plan_bytes(&boot->plan, MEMORY_WEIGHTS);
+    char why[80] = "";
+    if (boot->serves_by_gpu && boot->limits.engines > 1) {
+        snprintf(why, sizeof why, "%.1f on each GPU: a model must fit one",
+                 plan_mib(memory_plan_bytes(&boot->gpu_weights_plan, MEMORY_DEVICE)));
+    } else if (boot->serves_by_gpu) {
+        snprintf(why, sizeof why, "on the GPU");
+    } else if (boot->limits.engines > 1) {
+        snprintf(why, sizeof why, "once, for all workers");
+    }
+    print_line("weights", weights, why);
 }
 
 static void print_account(const struct boot *boot)
@@ -123,7 +135,7 @@ static void print_account(const struct boot *boot)
         printf("  the plan is larger than 64 bits count\n");
         return;
     }
-    print_line("weights", weights, weights_place(boot));
+    print_weights(boot);
     print_kv(boot);
     print_line("rest", total - weights - plan_kv_bytes(boot), "all other rows");
     if (total > available) {

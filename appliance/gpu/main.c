@@ -30,11 +30,12 @@ static int version_min(void)
     return of_image > DRIVER_VERSION_MIN ? of_image : DRIVER_VERSION_MIN;
 }
 
-enum status opened_init(struct opened *opened, const char *cuda_library, struct config_error *error)
+enum status opened_init(struct opened *opened, const struct gpu_page *page,
+                        struct config_error *error)
 {
     setenv("CUDA_MODULE_LOADING", "EAGER", 1);      /* loads kernels before the first launch */
-    TRY(driver_open(&opened->driver, cuda_library, version_min(), error));
-    return device_open(&opened->device, &opened->driver, error);
+    TRY(driver_open(&opened->driver, page->cuda_library, version_min(), error));
+    return device_open(&opened->device, &opened->driver, page->device, error);
 }
 
 static void report(struct gpu_page *page, const struct opened *opened)
@@ -55,7 +56,7 @@ static int order_probe(struct gpu_page *page)
     static struct opened opened;
     static struct blas blas;
     prctl(PR_SET_NAME, "agentix-gpu");
-    enum status status = opened_init(&opened, page->cuda_library, &error);
+    enum status status = opened_init(&opened, page, &error);
     if (status == STATUS_OK) {
         status = blas_open(&blas, page->cublas_library, &error);
     }
@@ -73,7 +74,7 @@ static int order_burn(struct gpu_page *page)
     static struct config_error error;
     static struct opened opened;
     prctl(PR_SET_NAME, "agentix-gpu");
-    enum status status = opened_init(&opened, page->cuda_library, &error);
+    enum status status = opened_init(&opened, page, &error);
     if (status == STATUS_OK) {
         status = burn_run(&page->burn, &opened.driver, &opened.device, page->nvml_library, &error);
     }

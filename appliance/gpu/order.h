@@ -4,12 +4,12 @@
 #include "appliance/gpu_binary.h"
 #include "kernels/cuda/driver/device.h"
 
-/* The driver and its device. */
+/* The driver and the GPU that the page names. */
 struct opened {
     struct driver driver;
     struct device device;
 };
-MUST_CHECK enum status opened_init(struct opened *opened, const char *cuda_library,
+MUST_CHECK enum status opened_init(struct opened *opened, const struct gpu_page *page,
                                    struct config_error *error);
 
 /* Returns the binary's exit status. */

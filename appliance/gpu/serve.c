@@ -71,7 +71,7 @@ static struct control_engine *own_control(const struct worker *worker)
 
 static enum status open_device(struct worker *worker, struct config_error *error)
 {
-    TRY(opened_init(&worker->opened, worker->orders.cuda_library, error));
+    TRY(opened_init(&worker->opened, &worker->orders, error));
     TRY(blas_open(&worker->blas, worker->orders.cublas_library, error));
     return gpu_open(&worker->queue, &worker->opened.driver, &worker->opened.device, error);
 }

@@ -53,6 +53,16 @@ def test_a_sound_gpu_passes_over_nearly_all_of_its_memory():
     assert checks["gpu health"][0] == "40 C, 1500 MHz, 100 W, ECC 0+0", checks
 
 
+def test_each_of_several_gpus_is_checked_and_a_fault_says_whose():
+    two = ("--set", "engine.devices=0,1", "--selftest-memory", "64KiB")
+    status, checks, _, verdict = burn(*two, SOFTGPU_DEVICES="2")
+    assert status == 0 and verdict == "PASS: 17 of 17 checks", verdict
+    assert checks["gpu"][0] == "2 GPUs: soft, soft", checks
+    status, checks, said, _ = burn(*two, SOFTGPU_DEVICES="2", SOFTGPU_CAPABILITY="0,75")
+    assert status == 1 and failed(checks) == set(QUICK), checks
+    assert said["gpu health"][0].startswith("GPU 1: soft: compute capability 7.5"), said
+
+
 def test_each_check_of_full_passes():
     status, checks, _, verdict = once()
     assert status == 0 and verdict == "PASS: 25 of 25 checks", verdict

@@ -49,6 +49,50 @@ def test_a_device_is_reported_by_name():
     assert status == 0 and said.count(' gpu name="soft" arch=soft driver=13.0 ') == 1, said
 
 
+def test_each_of_several_devices_is_looked_at():
+    status, said = check("engine.kind=cuda", "engine.devices=2,0", *ON_SOFT, SOFTGPU_DEVICES="3")
+    assert status == 0 and said.count("gpu device=") == 2, said
+    assert said.index('gpu device=2 name="soft"') < said.index('gpu device=0 name="soft"'), said
+
+
+def test_a_fault_of_one_device_is_named_with_its_number():
+    two = ON_SOFT + ("engine.devices=0, 1",)
+    for environment, words in (
+            ({"SOFTGPU_DEVICES": "1"}, "GPU 1: engine.devices: 1: the driver shows 1, numbered"),
+            ({"SOFTGPU_CAPABILITY": "0,75"}, "GPU 1: soft: compute capability 7.5: this build has"),
+            ({"SOFTGPU_PROCESSORS": "2,4"}, "GPU 1 (soft, soft, 4 processors) is not like GPU 0"),
+            ({"SOFTGPU_MEMORY": "268435456,3000000"}, "of GPU 1, 2.9 of 2.9 MiB are free"),
+            ({"SOFTGPU_MEMORY": "3000000,268435456"}, "of GPU 0, 2.9 of 2.9 MiB are free")):
+        assert words in refusal(*two, **{"SOFTGPU_DEVICES": "2", **environment}), words
+    said = refusal(ON_SOFT[0], ON_SOFT[1], "engine.devices=5")
+    assert "engine.kind = cuda: engine.devices: 5: the driver shows 1, numbered from 0" in said
+
+
+def test_a_model_that_fits_no_single_device_is_refused_whatever_all_have():
+    said = refusal(*ON_SOFT, "engine.devices=0,1,2,3", SOFTGPU_DEVICES="4",
+                   SOFTGPU_MEMORY=str(20 << 20))
+    assert "of each GPU, which has the whole model" in said, said
+    assert "a model must fit one, several do not share it" in said, said
+    status, said = check("engine.kind=auto", *ON_SOFT, "engine.devices=0,1", SOFTGPU_DEVICES="2",
+                         SOFTGPU_MEMORY=str(20 << 20))
+    assert status == 0 and "the CPU serves: the plan needs" in said, said
+
+
+def test_the_plan_counts_each_device():
+    plans = []
+    for devices in ("0", "0,1,2"):
+        settings = ("engine.kind=cuda", "engine.devices=" + devices, *ON_SOFT)
+        done = run("agentix", "--check", *(word for one in settings for word in ("--set", one)),
+                   env=dict(os.environ, SOFTGPU_DEVICES="3"))
+        assert done.returncode == 0, done.stderr
+        plans.append({row.split()[-2 if "all" in row or "each" in row else -1].rstrip(","): float(
+            row.split()[1]) for row in done.stdout.splitlines() if row.startswith("sum ")})
+    assert "1.8 on each GPU: a model must fit one" in done.stdout, done.stdout
+    one, three = plans
+    assert three["device"] == one["device"] and three["weights"] == one["weights"] == 0
+    assert abs(three["engine"] - 3 * one["engine"]) < 0.01, plans
+
+
 def test_every_fault_of_the_driver_is_named():
     for environment, words in (
             ({"SOFTGPU_VERSION": "11080"}, "the driver is of CUDA 11.8"),

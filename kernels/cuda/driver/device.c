@@ -67,7 +67,14 @@ static enum status open_context(struct device *device, const struct driver *driv
     return STATUS_OK;
 }
 
-enum status device_open(struct device *device, const struct driver *driver,
+static enum status refuse_number(uint32_t number, int count, struct config_error *error)
+{
+    snprintf(error->text, sizeof error->text, "engine.devices: %u: the driver shows %d, numbered "
+             "from 0", number, count);
+    return STATUS_CONFIG_GPU_NONE;
+}
+
+enum status device_open(struct device *device, const struct driver *driver, uint32_t number,
                         struct config_error *error)
 {
     int count = 0, handle = 0;
@@ -77,7 +84,10 @@ enum status device_open(struct device *device, const struct driver *driver,
     if (count == 0) {
         return step(driver, "cuDeviceGetCount", DRIVER_NO_DEVICE, error);
     }
-    STEP(cuDeviceGet, &handle, 0);
+    if (number >= (uint32_t)count) {
+        return refuse_number(number, count, error);
+    }
+    STEP(cuDeviceGet, &handle, (int)number);
     TRY(read_attributes(device, driver, handle, error));
     TRY(choose_arch(device, error));
     return open_context(device, driver, handle, error);

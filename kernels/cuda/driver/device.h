@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the one GPU: its properties, its context, and whether this build has kernels for it.
+ * What: the GPU of a process: its properties, its context, and whether this build has kernels for
+ * it.
  * Owner: the GPU worker. BOOT_ONLY.
  */
 #include <stdbool.h>
@@ -24,7 +25,7 @@ struct device {
     struct CUctx_st *context;       /* current */
 };
 
-/* Opens the first device that the driver shows (CUDA_VISIBLE_DEVICES chooses it). A refusal names
- * the call and its result. */
+/* Opens device `number` of those that the driver shows (CUDA_VISIBLE_DEVICES chooses them). A
+ * refusal names the call and its result. */
 MUST_CHECK enum status device_open(struct device *device, const struct driver *driver,
-                                   struct config_error *error);
+                                   uint32_t number, struct config_error *error);

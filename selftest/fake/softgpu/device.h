@@ -10,7 +10,10 @@
 
 #include "kernels/cuda/driver/driver.h"
 
-#define SOFT_BUS "00000000:05:00.0"      /* where the device is */
+#define SOFT_DEVICES_MAX 64
+#define SOFT_BUS "00000000:%02x:00.0"    /* where a device is, by SOFT_BUS_FIRST and its number */
+#define SOFT_BUS_FIRST 5
+#define SOFT_BUS_BYTES 17
 #define EXPORTED __attribute__((visibility("default")))
 
 enum { SOFT_INVALID_VALUE = 1, SOFT_NOT_INITIALIZED = 3, SOFT_INVALID_CONTEXT = 201,
@@ -27,6 +30,8 @@ extern pthread_cond_t soft_moved;       /* a stream or a fault has changed */
 unsigned soft_refuse(unsigned result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 uint64_t soft_environment(const char *name, uint64_t fallback);
+/* Of a list, the number of this device. */
+uint64_t soft_environment_of(const char *name, uint32_t device, uint64_t fallback);
 
 /* fault.c */
 void soft_faults_init(void);

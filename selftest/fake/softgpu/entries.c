@@ -6,6 +6,7 @@
  */
 #include "selftest/fake/softgpu/softgpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 
 #define MEMORY_BYTES (UINT64_C(256) << 20)
 #define VERSION 13000
+#define PROCESSORS 2
 
 struct CUctx_st {
     uint32_t retained;
@@ -20,7 +22,8 @@ struct CUctx_st {
 
 static struct {
     bool is_initialized;
-    uint64_t capability;
+    uint64_t capability;            /* of the device whose context there is */
+    int handle;                     /* of that */
     struct CUctx_st context;
 } device;
 static _Thread_local struct CUctx_st *current;
@@ -63,8 +66,8 @@ static unsigned soft_cuInit(unsigned flags)
     pthread_mutex_lock(&soft_lock);
     soft_streams_init(soft_environment("SOFTGPU_LAZY", 0) != 0,
                       (uint32_t)soft_environment("SOFTGPU_FIRST", 0));
-    soft_memory_init(soft_environment("SOFTGPU_MEMORY", MEMORY_BYTES));
-    device.capability = soft_environment("SOFTGPU_CAPABILITY", 0);
+    soft_memory_init(soft_environment_of("SOFTGPU_MEMORY", 0, MEMORY_BYTES));
+    device.capability = soft_environment_of("SOFTGPU_CAPABILITY", 0, 0);
     device.is_initialized = true;
     return leave(flags == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE);
 }
@@ -82,14 +85,15 @@ static unsigned soft_cuGetErrorName(unsigned result, const char **name)
 
 static unsigned soft_cuDeviceGetCount(int *count)
 {
-    *count = 1;
+    *count = (int)soft_environment("SOFTGPU_DEVICES", 1);
     return device.is_initialized ? DRIVER_SUCCESS : SOFT_NOT_INITIALIZED;
 }
 
 static unsigned soft_cuDeviceGet(int *handle, int ordinal)
 {
-    *handle = 0;
-    return ordinal == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
+    *handle = ordinal;
+    return ordinal >= 0 && ordinal < (int)soft_environment("SOFTGPU_DEVICES", 1)
+               ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
 }
 
 static unsigned soft_cuDeviceGetName(char *name, int bytes, int handle)
@@ -104,27 +108,28 @@ static unsigned soft_cuDeviceGetName(char *name, int bytes, int handle)
 
 static unsigned soft_cuDeviceGetPCIBusId(char *bus, int bytes, int handle)
 {
-    if (bytes < (int)sizeof SOFT_BUS) {
+    if (bytes < SOFT_BUS_BYTES || handle < 0 || handle >= SOFT_DEVICES_MAX) {
         return SOFT_INVALID_VALUE;
     }
-    memcpy(bus, SOFT_BUS, sizeof SOFT_BUS);
+    snprintf(bus, SOFT_BUS_BYTES, SOFT_BUS, (unsigned)(SOFT_BUS_FIRST + handle) & 0xff);
     return DRIVER_SUCCESS;
 }
 
 static unsigned soft_cuDeviceGetAttribute(int *value, unsigned attribute, int handle)
 {
+    int capability = (int)soft_environment_of("SOFTGPU_CAPABILITY", (uint32_t)handle, 0);
     switch (attribute) {
     case DRIVER_PROCESSORS:
-        *value = 2;
+        *value = (int)soft_environment_of("SOFTGPU_PROCESSORS", (uint32_t)handle, PROCESSORS);
         return DRIVER_SUCCESS;
     case DRIVER_ECC:
         *value = 0;
         return DRIVER_SUCCESS;
     case DRIVER_CAPABILITY_MAJOR:
-        *value = (int)(device.capability / 10);
+        *value = capability / 10;
         return DRIVER_SUCCESS;
     case DRIVER_CAPABILITY_MINOR:
-        *value = (int)(device.capability % 10);
+        *value = capability % 10;
         return DRIVER_SUCCESS;
     case DRIVER_SHARED_BYTES_MAX:
         *value = 227 << 10;
@@ -144,14 +149,21 @@ static unsigned soft_cuDeviceTotalMem(size_t *bytes, int handle)
 
 static unsigned soft_cuDevicePrimaryCtxSetFlags(int handle, unsigned flags)
 {
-    return handle == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
+    return handle >= 0 && handle < SOFT_DEVICES_MAX ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
 }
 
+/* Memory and streams are of the process: a second device would share them, which no GPU does. */
 static unsigned soft_cuDevicePrimaryCtxRetain(struct CUctx_st **context, int handle)
 {
+    if (device.context.retained > 0 && device.handle != handle) {
+        return soft_refuse(SOFT_INVALID_VALUE, "a process has one device");
+    }
+    device.handle = handle;
     device.context.retained++;
+    device.capability = soft_environment_of("SOFTGPU_CAPABILITY", (uint32_t)handle, 0);
+    soft_memory_init(soft_environment_of("SOFTGPU_MEMORY", (uint32_t)handle, MEMORY_BYTES));
     *context = &device.context;
-    return handle == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE;
+    return DRIVER_SUCCESS;
 }
 
 static unsigned soft_cuDevicePrimaryCtxRelease(int handle)

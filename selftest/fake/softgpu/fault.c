@@ -40,6 +40,18 @@ uint64_t soft_environment(const char *name, uint64_t fallback)
     return text == NULL || text[0] == '\0' ? fallback : strtoull(text, NULL, 10);
 }
 
+uint64_t soft_environment_of(const char *name, uint32_t device, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    if (text == NULL || text[0] == '\0') {
+        return fallback;
+    }
+    for (; device > 0 && strchr(text, ',') != NULL; device--) {
+        text = strchr(text, ',') + 1;
+    }
+    return strtoull(text, NULL, 10);
+}
+
 /* ---- faults ---- */
 
 static void take_fault(const char *word)

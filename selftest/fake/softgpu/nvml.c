@@ -57,8 +57,12 @@ unsigned nvmlInit_v2(void)
 
 unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, struct nvmlDevice_st **device)
 {
+    unsigned at = 0;
     *device = NULL;
-    return strcmp(bus, SOFT_BUS) == 0 ? 0 : NVML_NOT_FOUND;
+    bool is_bus = sscanf(bus, SOFT_BUS, &at) == 1;
+    return is_bus && at >= SOFT_BUS_FIRST &&
+                   at - SOFT_BUS_FIRST < soft_environment("SOFTGPU_DEVICES", 1)
+               ? 0 : NVML_NOT_FOUND;
 }
 
 unsigned nvmlDeviceGetTemperature(struct nvmlDevice_st *device, unsigned sensor, unsigned *celsius)

@@ -5,17 +5,19 @@
  * blas.def and nvml.def on the CPU, so that all code above the GPU is tested without one. It is
  * built for tests only; the appliance opens it if engine.cuda_library names it.
  *
- * One device. Streams are queues, each with a thread; device memory comes from malloc, with
- * redzones around it. It is stricter than a GPU: no default stream, no copy of memory that is not
- * pinned or not within one allocation, no cuBLAS without a workspace. Each refusal says why on
- * standard error.
+ * A process has one of the devices. Streams are queues, each with a thread; device memory is from
+ * malloc, with redzones around it. It is stricter than a GPU: no default stream, no copy of memory
+ * that is not pinned or not within one allocation, no cuBLAS without a workspace. Each refusal says
+ * why on standard error.
  *
  * The environment, read by cuInit() (the first three at each use):
  *
  *   SOFTGPU_VERSION=13000     of the driver
  *   SOFTGPU_LACKS=NAME        an entry point that is missing
  *   SOFTGPU_DEVICES=1         0: none
- *   SOFTGPU_MEMORY=268435456  bytes of the device
+ *   SOFTGPU_MEMORY=268435456  bytes of the device. These three may be lists, of each device one
+ *                             number, and the last number is that of all further devices
+ *   SOFTGPU_PROCESSORS=2      of the device
  *   SOFTGPU_CAPABILITY=0      90: takes fat binaries, as a GPU of 9.0 does
  *   SOFTGPU_LAZY=0            1: an operation runs only when a caller waits for it or queries it
  *   SOFTGPU_FIRST=0           2: lazy, and the second stream runs as far ahead of the others as

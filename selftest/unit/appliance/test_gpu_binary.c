@@ -39,7 +39,7 @@ static void test_probe_tells_what_is_not_there(void **state)
     struct options options = options_without_driver();
     struct gpu_binary program;
     struct config_error error = {{0}};
-    struct gpu gpu;
+    struct gpu gpu = {.device = 0};
     assert_true(gpu_binary_open(&program));
     assert_status(STATUS_CONFIG_GPU_DRIVER, gpu_probe(&gpu, &program, &options, &error));
     assert_non_null(strstr(error.text, "libcuda-none.so.1"));
@@ -70,7 +70,7 @@ static void test_descriptors_may_stand_in_each_others_places(void **state)
     struct gpu_binary program;
     int status = 0;
     assert_true(gpu_binary_open(&program));
-    gpu_binary_order(&program, GPU_PROBE, &options);
+    gpu_binary_order(&program, GPU_PROBE, 0, &options);
     pid_t child = fork();
     if (child == 0) {
         run_crossed(&program);

@@ -43,7 +43,7 @@ static inline struct gpu_queue *chip_queue(void)
     struct config_error error = {{0}};
     if (chip.queue.driver == NULL &&
         (driver_open(&chip.driver, chip_library(), DRIVER_VERSION_MIN, &error) != STATUS_OK ||
-         device_open(&chip.device, &chip.driver, &error) != STATUS_OK ||
+         device_open(&chip.device, &chip.driver, 0, &error) != STATUS_OK ||
          gpu_open(&chip.queue, &chip.driver, &chip.device, &error) != STATUS_OK)) {
         fail_msg("%s", error.text);
     }

@@ -55,7 +55,7 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
     assert_status(STATUS_OK, arena_map(&arena, memory_plan_bytes(&plan, MEMORY_ENGINE), false));
     assert_status(STATUS_OK, driver_open(&pair.driver, chip_library_or(SOFTGPU),
                                          DRIVER_VERSION_MIN, error));
-    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, error));
+    assert_status(STATUS_OK, device_open(&pair.device, &pair.driver, 0, error));
     if (products == LIBRARY) {
         const char *library = chip_cublas_or(SOFTGPU);
         if (strcmp(library, BLAS_NONE) == 0) {

@@ -86,7 +86,7 @@ static void test_a_chip_is_given_the_image(void **state)
     skip_without_nvcc();
     setenv("SOFTGPU_CAPABILITY", "90", 1);
     assert_status(STATUS_OK, driver_open(&driver, SOFTGPU, DRIVER_VERSION_MIN, &error));
-    assert_status(STATUS_OK, device_open(&device, &driver, &error));
+    assert_status(STATUS_OK, device_open(&device, &driver, 0, &error));
     assert_status(STATUS_OK, gpu_open(&queue, &driver, &device, &error));
     gpu_close(&queue);
     driver.cuCtxSetCurrent(NULL);
