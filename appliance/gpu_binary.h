@@ -32,7 +32,8 @@ struct gpu_page {
     char nvml_library[CONFIG_TEXT_BYTES];
     struct burn burn;               /* of GPU_BURN, with its own report */
     struct {                        /* orders of GPU_SERVE */
-        uint32_t engine, epoch;
+        uint32_t engine, engines;                   /* which one, of how many */
+        uint32_t epoch;
         struct kernels_settings settings;
         struct step_layout layout;
         uint64_t control_offset, step_offset;       /* in the shared arena; its engine's record */

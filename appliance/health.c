@@ -32,17 +32,33 @@ const char *health_failure(const struct health_facts *facts)
     return failure;
 }
 
-/* Of the first engine that does not move, or will not any more. */
-static const char *trouble_of(const struct health_facts *facts)
+/* Why the engine does not move, or will not any more; NULL: it does. */
+static const char *trouble_of(const struct health_facts *facts, uint32_t engine)
+{
+    const char *failure = engine_failure(&facts->engines[engine], &facts->orders[engine]);
+    return failure != NULL ? failure : engine_trouble(&facts->engines[engine], facts->now_us);
+}
+
+/* The first engine that has trouble; HEALTH_ALL: none has. */
+static uint32_t engine_in_trouble(const struct health_facts *facts)
 {
     for (uint32_t i = 0; i < facts->engines_count; i++) {
-        const char *trouble = engine_trouble(&facts->engines[i], facts->now_us);
-        const char *failure = engine_failure(&facts->engines[i], &facts->orders[i]);
-        if (trouble != NULL || failure != NULL) {
-            return trouble != NULL ? trouble : failure;
+        if (trouble_of(facts, i) != NULL) {
+            return i;
         }
     }
-    return NULL;
+    return HEALTH_ALL;
+}
+
+/* An engine that others stand in for must not make a watchdog end them. */
+static bool moves(const struct health_facts *facts)
+{
+    bool any = false, stuck = false;
+    for (uint32_t i = 0; i < facts->engines_count; i++) {
+        any = any || trouble_of(facts, i) == NULL;
+        stuck = stuck || engine_is_stuck(&facts->engines[i], facts->now_us);
+    }
+    return any && !stuck;
 }
 
 static const char *starting_reason(const struct health_facts *facts)
@@ -51,11 +67,29 @@ static const char *starting_reason(const struct health_facts *facts)
         return "loading model";
     }
     for (uint32_t i = 0; i < facts->engines_count; i++) {
-        if (facts->engines[i].state == WORLD_ENGINE_DOWN) {
+        if (facts->engines[i].state == WORLD_ENGINE_DOWN &&
+            engine_failure(&facts->engines[i], &facts->orders[i]) == NULL) {
             return "starting engine";
         }
     }
     return "computing prefixes";
+}
+
+static const char *word_of(const struct health_facts *facts, uint32_t i)
+{
+    const struct engine *engine = &facts->engines[i];
+    if (engine_failure(engine, &facts->orders[i]) != NULL) {
+        return "given_up";
+    }
+    if (engine->state == WORLD_ENGINE_DOWN) {
+        return "down";
+    }
+    if (engine_is_stuck(engine, facts->now_us)) {
+        return "stuck";
+    }
+    return engine_trouble(engine, facts->now_us) != NULL ? "silent"
+           : engine->state == WORLD_ENGINE_BUSY          ? "busy"
+                                                         : "idle";
 }
 
 static void fill_engines(struct health *health, const struct health_facts *facts)
@@ -66,17 +100,21 @@ static void fill_engines(struct health *health, const struct health_facts *facts
         health->heartbeat_age_us[i] = facts->now_us - engine->heartbeat_seen_us;
         health->canary_age_us[i] = canary_age_us(&engine->canary, facts->now_us);
         health->worker_pid[i] = facts->orders[i].worker_pid;
+        health->restarts[i] = engine->restarts;
+        health->steps[i] = engine->steps;
+        health->word[i] = word_of(facts, i);
     }
 }
 
 void health_judge(struct health *health, const struct health_facts *facts)
 {
-    const char *trouble = trouble_of(facts);
+    uint32_t engine = engine_in_trouble(facts);
     const char *failure = health_failure(facts);
     ASSERT(facts->engines_count <= WORLD_ENGINES_MAX);
     *health = (struct health){
         .state = HEALTH_READY,
-        .moves = trouble == NULL,
+        .engine = HEALTH_ALL,
+        .moves = moves(facts),
         .progress_permille = facts->load_permille,
         .last_completion_age_us = facts->now_us - facts->call_done_us,
         .uptime_us = facts->now_us - facts->started_us,
@@ -92,9 +130,10 @@ void health_judge(struct health *health, const struct health_facts *facts)
         health->reason = starting_reason(facts);
     } else if (facts->draining) {
         health->state = HEALTH_DRAINING;
-    } else if (trouble != NULL) {
+    } else if (engine != HEALTH_ALL) {
         health->state = HEALTH_DEGRADED;
-        health->reason = trouble;
+        health->reason = trouble_of(facts, engine);
+        health->engine = engine;
     } else if (facts->stats->recomputed_permille > THRASHING_PERMILLE) {
         health->reason = "thrashing";
     }

@@ -17,7 +17,9 @@ enum health_state {
 struct health {
     enum health_state state;
     const char *reason;             /* "engine silent"; NULL: none */
-    bool moves;                     /* every engine does, or has nothing to do */
+    uint32_t engine;                /* that a reason is about, of several; HEALTH_ALL: of all */
+    bool moves;                     /* an engine does, or has nothing to do; and none has calls that
+                                       will wait for ever */
     uint32_t progress_permille;     /* of loading; shown while STARTING and below 1000 */
     uint64_t last_completion_age_us, uptime_us;
     uint32_t worker_restarts;
@@ -25,8 +27,11 @@ struct health {
     uint32_t engines_count;
     uint64_t last_step_age_us[WORLD_ENGINES_MAX], heartbeat_age_us[WORLD_ENGINES_MAX];
     uint64_t canary_age_us[WORLD_ENGINES_MAX];          /* UINT64_MAX: there was none */
-    uint32_t worker_pid[WORLD_ENGINES_MAX];
+    uint32_t worker_pid[WORLD_ENGINES_MAX], restarts[WORLD_ENGINES_MAX];
+    uint64_t steps[WORLD_ENGINES_MAX];
+    const char *word[WORLD_ENGINES_MAX];                /* "busy", "idle", "down", ... */
 };
+#define HEALTH_ALL UINT32_MAX
 
 /* What health is judged by. */
 struct health_facts {

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -104,6 +105,16 @@ static struct control_engine *control_of(const struct keeper *keeper,
     return &keeper->boot->shared.control->engines[worker->engine];
 }
 
+/* How the log calls a worker's engine: by its number, where there are several. */
+static const char *name_of(const struct keeper *keeper, const struct keeper_worker *worker)
+{
+    static char name[24] = "engine";
+    if (keeper->boot->limits.engines > 1) {
+        snprintf(name, sizeof name, "engine %u", worker->engine);
+    }
+    return name;
+}
+
 static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
 {
     struct control_engine *control = control_of(keeper, worker);
@@ -119,7 +130,8 @@ static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
         worker_run(keeper->boot, worker->engine, epoch);
     }
     if (worker->pid < 0) {
-        log_event(LOG_WARN, "engine worker: fork: %s: tried again", strerror(errno));
+        log_event(LOG_WARN, "%s worker: fork: %s: tried again", name_of(keeper, worker),
+                  strerror(errno));
     }
     atomic_store(&control->worker_pid, (uint32_t)(worker->pid < 0 ? 0 : worker->pid));
     control_ring(keeper->boot->shared.engine_bell);
@@ -149,7 +161,7 @@ static void give_up_worker(const struct keeper *keeper, const struct keeper_work
     atomic_store(&control->failure, worker->failure);
     atomic_fetch_add(&control->worker_epoch, 1);
     control_ring(keeper->boot->shared.engine_bell);
-    log_event(LOG_ERROR, "engine worker failed too often: given up");
+    log_event(LOG_ERROR, "%s worker failed too often: given up", name_of(keeper, worker));
 }
 
 static bool is_worker_ready(const struct control_engine *control)
@@ -168,8 +180,9 @@ static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, 
 {
     static const char *const causes[] = {[CONTROL_DIED] = "died", [CONTROL_HUNG] = "was hung",
                                          [CONTROL_WRONG] = "was wrong"};
-    log_event(LOG_WARN, "engine worker %s pid=%d signal=%d status=%d", causes[worker->failure],
-              (int)worker->pid, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
+    log_event(LOG_WARN, "%s worker %s pid=%d signal=%d status=%d", name_of(keeper, worker),
+              causes[worker->failure], (int)worker->pid,
+              WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
               WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0);
     worker->pid = -1;
     if (guard_fail(&worker->guard, now_us())) {

@@ -21,6 +21,15 @@ void log_role(const char *role)
     role_name = role;
 }
 
+void log_role_worker(uint32_t engine, uint32_t engines)
+{
+    static char name[24] = "worker";
+    if (engines > 1) {
+        snprintf(name, sizeof name, "worker-%u", engine);
+    }
+    role_name = name;
+}
+
 void log_event(enum log_level level, const char *format, ...)
 {
     static const char *const names[] = {"info", "warn", "error"};

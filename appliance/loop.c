@@ -248,13 +248,20 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     textport_poll(&loop->textport, &view, loop->now_us);
 }
 
-/* Those that will serve. */
+/* One engine may have its first canary while calls come: they wait for it either way. Of several,
+ * none gets a call before it has given a known result. */
+static bool is_proven(const struct loop *loop, const struct engine *engine)
+{
+    return loop->engines_count == 1 || !canary_is_awaited(&engine->canary);
+}
+
+/* All but those that are given up. */
 static bool engines_are_ready(const struct loop *loop, const struct loop_orders *orders)
 {
     for (uint32_t i = 0; i < loop->engines_count; i++) {
         const struct engine *engine = &loop->engines[i];
-        bool will_serve = engine_failure(engine, &orders->engines[i]) == NULL;
-        if (will_serve && !engine_is_ready(engine)) {
+        if (engine_failure(engine, &orders->engines[i]) == NULL &&
+            !(engine_is_ready(engine) && is_proven(loop, engine))) {
             return false;
         }
     }
@@ -265,7 +272,7 @@ static bool engines_are_ready(const struct loop *loop, const struct loop_orders 
 static void start_serving(struct loop *loop, const struct loop_orders *orders,
                           const int32_t *listeners)
 {
-    if (loop->serving || (!engines_are_ready(loop, orders) && !engines_have_failed(loop, orders))) {
+    if (loop->serving || !engines_are_ready(loop, orders)) {
         return;
     }
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {

@@ -51,7 +51,7 @@ static void keep_to_own_cpus(const struct boot *boot, uint32_t engine)
         return;                         /* too few: the keeper has said so */
     }
     cpus_write(&own, text);
-    log_event(cpus_keep_to(&own) ? LOG_INFO : LOG_WARN, "engine %u cpus=%s", engine, text);
+    log_event(cpus_keep_to(&own) ? LOG_INFO : LOG_WARN, "cpus=%s", text);
 }
 
 static bool run_step(void *engine, const struct step *step)
@@ -75,6 +75,7 @@ static void write_orders(const struct boot *boot, const struct gpu_binary *binar
     gpu_binary_order(binary, GPU_SERVE, boot->devices.numbers[engine],
                      &boot->options);
     page->serve.engine = engine;
+    page->serve.engines = boot->limits.engines;
     page->serve.epoch = epoch;
     page->serve.settings = boot->engine;
     page->serve.layout = step.layout;
@@ -112,7 +113,7 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epo
         become_gpu_worker(boot, engine, epoch);
     }
     prctl(PR_SET_NAME, "agentix-worker");
-    log_role("worker");
+    log_role_worker(engine, boot->limits.engines);
     keep_to_own_cpus(boot, engine);
     struct kernels *kernels = start_engine(boot, engine);
     struct runner runner = {.control = &control->engines[engine], .step = &step,

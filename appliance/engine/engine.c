@@ -84,6 +84,7 @@ static void settle_prefixes(struct engine *engine, uint64_t now_us)
 static void settle_plan(struct engine *engine, uint64_t now_us)
 {
     enum sched_verdict verdict = sched_engine_settle(sched_of(engine), now_us);
+    engine->steps++;
     if (verdict == SCHED_DOUBTED) {
         canary_hurry(&engine->canary);
     } else if (verdict == SCHED_REFUTED) {
@@ -109,6 +110,7 @@ static void lose_worker(struct engine *engine, uint64_t now_us)
     lose_kv(engine, now_us);
     canary_lost(&engine->canary);
     engine->stats->engine_restarts++;
+    engine->restarts++;
     engine->state = WORLD_ENGINE_DOWN;
     sched_engine_serves(sched_of(engine), false, now_us);
 }
@@ -192,12 +194,24 @@ const char *engine_failure(const struct engine *engine, const struct engine_orde
     return canary_has_failed(&engine->canary) ? "canary" : orders->failure;
 }
 
-/* This very pass has made a plan: if calls wait and the engine still has nothing to do, then they
- * will wait for ever. */
-static bool is_stuck(const struct engine *engine, uint64_t now_us)
+/* The gauges of the statistics are of the last time that an operator asked, and of all engines. */
+static bool has_waiting_calls(const struct engine *engine)
 {
-    return engine->state == WORLD_ENGINE_IDLE && engine->stats->calls_waiting > 0 &&
-           now_us - engine->step_done_us > SILENCE_MAX_US;
+    const struct call_table *calls = engine->sched->calls;
+    for (uint32_t i = 0; i < calls->count; i++) {
+        const struct call *call = &calls->calls[i];
+        if (call->state == CALL_QUEUED && !call->paused && call->engine == engine->index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* This very pass has made a plan, and the engine still has nothing to do. */
+bool engine_is_stuck(const struct engine *engine, uint64_t now_us)
+{
+    return engine->state == WORLD_ENGINE_IDLE && now_us - engine->step_done_us > SILENCE_MAX_US &&
+           has_waiting_calls(engine);
 }
 
 const char *engine_trouble(const struct engine *engine, uint64_t now_us)
@@ -205,7 +219,7 @@ const char *engine_trouble(const struct engine *engine, uint64_t now_us)
     if (now_us - engine->heartbeat_seen_us > SILENCE_MAX_US) {
         return "engine silent";
     }
-    if (is_stuck(engine, now_us)) {
+    if (engine_is_stuck(engine, now_us)) {
         return "no progress";
     }
     return engine->state == WORLD_ENGINE_DOWN ? "engine restarting" : NULL;

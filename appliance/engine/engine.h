@@ -45,6 +45,8 @@ struct engine {
     enum world_engine state;        /* IDLE, BUSY or DOWN between two calls */
     uint64_t heartbeat, heartbeat_seen_us;
     uint64_t step_done_us;          /* when the last step was done; at first, when it was built */
+    uint64_t steps;                 /* of the scheduler that its workers have done */
+    uint32_t restarts;              /* of its worker */
 };
 
 /* What the keeper says of one engine. */
@@ -68,4 +70,6 @@ const char *engine_failure(const struct engine *engine, const struct engine_orde
 /* Why the engine does not move now; NULL: it does, or has nothing to do. After engine_launch() of
  * the same pass. */
 const char *engine_trouble(const struct engine *engine, uint64_t now_us);
+/* True when calls wait for it and it has had nothing to do for too long: they will for ever. */
+bool engine_is_stuck(const struct engine *engine, uint64_t now_us);
 void engine_check(const struct engine *engine);

@@ -185,8 +185,8 @@ int order_serve(struct gpu_page *page)
     static struct worker worker;
     static struct config_error error;
     prctl(PR_SET_NAME, "agentix-worker");
-    log_role("worker");
     take_orders(&worker, page);
+    log_role_worker(worker.orders.serve.engine, worker.orders.serve.engines);
     if (start(&worker, &error) != STATUS_OK) {
         log_event(LOG_ERROR, "engine does not start: %s", error.text);
         return BOOT_EXIT_ENGINE;

@@ -14,7 +14,9 @@
 
 #include "config/base/assert.h"
 #include "appliance/text/column.h"
+#include "appliance/text/engines.h"
 #include "appliance/text/events.h"
+#include "appliance/text/health_line.h"
 #include "appliance/text/workflows.h"
 
 #define PROGRAM_ID_SHOWN_BYTES 4
@@ -32,60 +34,7 @@ static void add_pair(struct text *page, const char *name, uint64_t value)
     text_add(page, "\n");
 }
 
-/* Of several engines: separated by commas. */
-static void add_ages_ms(struct text *page, const char *name, const uint64_t *ages_us,
-                        uint32_t count)
-{
-    text_add(page, name);
-    for (uint32_t i = 0; i < count; i++) {
-        text_add(page, i == 0 ? "" : ",");
-        if (ages_us[i] == UINT64_MAX) {
-            text_add(page, "never");
-        } else {
-            text_add_u64(page, ages_us[i] / 1000);
-        }
-    }
-}
-
 /* ---- commands -------------------------------------------------------------------------------- */
-
-static void add_health_state(struct text *page, const struct health *health)
-{
-    text_add(page, health_name(health->state));
-    if (health->reason == NULL) {
-        return;
-    }
-    text_add(page, "(");
-    text_add(page, health->reason);
-    if (health->state == HEALTH_STARTING && health->progress_permille < 1000) {
-        text_add(page, " ");
-        text_add_u64(page, health->progress_permille / 10);
-        text_add(page, "%");
-    }
-    text_add(page, ")");
-}
-
-static void show_health(struct text *page, const struct textport_view *view, uint64_t now_us)
-{
-    const struct health *health = view->health;
-    uint32_t engines = health->engines_count;
-    (void)now_us;
-    add_health_state(page, health);
-    add_ages_ms(page, " last_step_ms=", health->last_step_age_us, engines);
-    add_ages_ms(page, " last_completion_ms=", &health->last_completion_age_us, 1);
-    add_ages_ms(page, " heartbeat_ms=", health->heartbeat_age_us, engines);
-    add_ages_ms(page, " canary_ms=", health->canary_age_us, engines);
-    text_add(page, " uptime_s=");
-    text_add_u64(page, health->uptime_us / 1000000);
-    text_add(page, " worker_pid=");
-    for (uint32_t i = 0; i < engines; i++) {
-        text_add(page, i == 0 ? "" : ",");
-        text_add_u64(page, health->worker_pid[i]);
-    }
-    text_add(page, " restarts=");
-    text_add_u64(page, health->worker_restarts);
-    text_add(page, "\n");
-}
 
 static void show_stats(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
@@ -212,7 +161,7 @@ static uint32_t queue_of(const struct sched *sched, const struct call *call)
 static void show_calls(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
     text_add(page, "   slot state    program queue  prompt  output    wait_ms service_ms blocks "
-                   "preempted cached arrival_ms\n");
+                   "preempted cached arrival_ms engine\n");
     for (uint32_t i = 0; i < view->calls->count; i++) {
         const struct call *call = &view->calls->calls[i];
         if (call->state == CALL_FREE) {
@@ -235,6 +184,7 @@ static void show_calls(struct text *page, const struct textport_view *view, uint
         text_add_column(page, call->preemptions, 9);
         text_add_column(page, call->cached_tokens, 6);
         text_add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
+        text_add_column(page, call->engine, 6);
         text_add(page, "\n");
     }
 }
@@ -430,7 +380,8 @@ static const struct command_row {
     void (*show)(struct text *page, const struct textport_view *view, uint64_t now_us);
 } rows[] = {
     {"help", "this list", show_help},
-    {"health", "one line: ready, starting, draining, degraded or failed, and why", show_health},
+    {"health", "one line: ready, starting, draining, degraded or failed, and why", textpage_health},
+    {"engines", "what each engine does and has", textpage_engines},
     {"stats", "every counter and gauge", show_stats},
     {"programs", "the process table", show_programs},
     {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},

@@ -29,9 +29,9 @@ static void test_help_names_every_command(void **state)
 {
     (void)state;
     const char *text = ask(connect_peer(), "help\n");
-    static const char *const names[] = {"help ", "health ", "stats ", "programs ", "classes ",
-                                        "calls ", "queues ", "kv ", "events ", "config ", "quit ",
-                                        "`end`"};
+    static const char *const names[] = {"help ", "health ", "engines ", "stats ", "programs ",
+                                        "classes ", "calls ", "queues ", "kv ", "events ",
+                                        "config ", "quit ", "`end`"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_contains(text, names[i]);
     }
@@ -77,6 +77,53 @@ static void test_health_and_kv_of_several_engines(void **state)
     assert_contains(text, "\nengine 1\nblock_tokens 16\n");
 }
 
+static void test_health_names_the_engine_where_there_are_several(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    health = (struct health){.state = HEALTH_DEGRADED, .reason = "engine restarting",
+                             .engines_count = 3, .engine = 2};
+    assert_starts(ask(peer, "health\n"), "degraded(engine 2 restarting) ");
+    health.reason = "no progress";
+    assert_starts(ask(peer, "health\n"), "degraded(engine 2: no progress) ");
+    health.engine = HEALTH_ALL;
+    health.state = HEALTH_FAILED;
+    health.reason = "engine died";
+    assert_starts(ask(peer, "health\n"), "failed(engine died) ");
+}
+
+static void test_engines_show_what_each_does_and_has(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    struct sched_engine two[] = {engine, engine};
+    two[1].active.programs = 7;
+    sched.engines = two;
+    sched.settings.engines = health.engines_count = 2;
+    health.worker_pid[1] = 78;
+    health.restarts[1] = 4;
+    health.steps[1] = 12345;
+    health.canary_age_us[1] = UINT64_MAX;
+    health.word[0] = "busy";
+    health.word[1] = "given_up";
+    static const enum call_state states[] = {CALL_RUNNING, CALL_QUEUED, CALL_FINISHED};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct call *call = &calls.calls[call_take(&calls)];
+        call->state = states[i];
+        call->engine = 1;
+    }
+    const char *text = ask(peer, "engines\n");
+    assert_starts(text, "engine state    worker_pid   open running waiting blocks_used "
+                        "blocks_total host_used host_total active      steps restarts    step_ms"
+                        "    beat_ms  canary_ms\n");
+    assert_contains(text, "\n     0 busy             77      0       0       0           0"
+                          "           16         0          5      0          0        0"
+                          "          5          0          0\n");
+    assert_contains(text, "\n     1 given_up         78      2       1       1           0"
+                          "           16         0          5      7      12345        4"
+                          "          0          0          -\n");
+}
+
 static void test_programs_and_calls_show_slots_and_no_contents(void **state)
 {
     (void)state;
@@ -113,7 +160,7 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     assert_contains(text, "      0        700 active       3         2     - 0\n");
     text = ask(peer, "calls\n");
     assert_contains(text, " running        1     6      33       0          0          0      3"
-                          "         0     16         80\n");
+                          "         0     16         80      0\n");
     calls.calls[slot].standby = true;
     assert_contains(ask(peer, "calls\n"), " standby        1     6      33");
     text = ask(peer, "kv\n");
@@ -341,6 +388,8 @@ int main(void)
         cmocka_unit_test_setup(test_help_names_every_command, set_up),
         cmocka_unit_test_setup(test_health_every_state, set_up),
         cmocka_unit_test_setup(test_health_and_kv_of_several_engines, set_up),
+        cmocka_unit_test_setup(test_health_names_the_engine_where_there_are_several, set_up),
+        cmocka_unit_test_setup(test_engines_show_what_each_does_and_has, set_up),
         cmocka_unit_test_setup(test_programs_and_calls_show_slots_and_no_contents, set_up),
         cmocka_unit_test_setup(test_classes_show_what_was_learnt, set_up),
         cmocka_unit_test_setup(test_stats_every_statistic, set_up),
