@@ -11,10 +11,10 @@
 
 void sched_member_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
-    for (uint32_t i = 0; i < settings->engines; i++) {
-        memory_plan_add(plan, MEMORY_CORE, "sched members", settings->programs,
-                        sizeof(struct sched_member));
-    }
+    struct memory_plan each = {.rows_count = 0};
+    memory_plan_add(&each, MEMORY_CORE, "sched members", settings->programs,
+                    sizeof(struct sched_member));
+    memory_plan_add_each(plan, &each, settings->engines);
 }
 
 void sched_member_init(struct sched_engine *engine, struct arena *arena)
