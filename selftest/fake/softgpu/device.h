@@ -35,6 +35,7 @@ uint64_t soft_environment_of(const char *name, uint32_t device, uint64_t fallbac
 
 /* fault.c */
 void soft_faults_init(void);
+void soft_faults_of(uint32_t device);               /* which this process has opened */
 bool soft_fault_strikes(enum soft_fault fault);     /* counts one event */
 bool soft_is_hung(uint64_t hang);                   /* `hang`: of soft_hang() */
 uint64_t soft_hang(void);                           /* counts; 0: this one does not hang */

@@ -162,6 +162,7 @@ static unsigned soft_cuDevicePrimaryCtxRetain(struct CUctx_st **context, int han
     device.context.retained++;
     device.capability = soft_environment_of("SOFTGPU_CAPABILITY", (uint32_t)handle, 0);
     soft_memory_init(soft_environment_of("SOFTGPU_MEMORY", (uint32_t)handle, MEMORY_BYTES));
+    soft_faults_of((uint32_t)handle);
     *context = &device.context;
     return DRIVER_SUCCESS;
 }

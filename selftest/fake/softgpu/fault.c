@@ -71,6 +71,21 @@ static void take_fault(const char *word)
     abort();                        /* otherwise a test that injects nothing would pass */
 }
 
+/* Those of every device, or those of one: DEVICE:KIND:N. */
+static void take_faults(const char *text, const uint32_t *device)
+{
+    while (text[0] != '\0') {
+        char *kind = NULL;
+        uint64_t number = strtoull(text, &kind, 10);
+        bool is_of_one = kind != text;
+        if (device == NULL ? !is_of_one : is_of_one && number == *device) {
+            take_fault(is_of_one ? kind + 1 : text);
+        }
+        text += strcspn(text, ",");
+        text += text[0] == ',' ? 1 : 0;
+    }
+}
+
 EXPORTED void softgpu_faults(const char *text)
 {
     pthread_mutex_lock(&soft_lock);
@@ -78,11 +93,7 @@ EXPORTED void softgpu_faults(const char *text)
     state.is_stuck = false;
     state.hangs = 0;
     state.error = 0;
-    while (text[0] != '\0') {
-        take_fault(text);
-        text += strcspn(text, ",");
-        text += text[0] == ',' ? 1 : 0;
-    }
+    take_faults(text, NULL);
     pthread_cond_broadcast(&soft_moved);
     pthread_mutex_unlock(&soft_lock);
 }
@@ -107,6 +118,12 @@ void soft_faults_init(void)
     } else {
         softgpu_faults(text == NULL ? "" : text);
     }
+}
+
+void soft_faults_of(uint32_t device)
+{
+    const char *text = getenv("SOFTGPU_FAULTS");
+    take_faults(text == NULL || text[0] == '@' ? "" : text, &device);
 }
 
 bool soft_fault_strikes(enum soft_fault fault)

@@ -32,7 +32,8 @@
  *                             uncorrected (growth at each reading), pending, failed, pages; -1: not
  *                             available
  *
- * Faults: KIND:N, separated by commas. The Nth event of the kind from now on fails:
+ * Faults: KIND:N, separated by commas; DEVICE:KIND:N, but not in a file: of that device alone. The
+ * Nth event of the kind from now on fails:
  *
  *   alloc     an allocation of device or host memory is refused
  *   launch    a launch is refused; the next one is not

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""One appliance drives several engines: CPU workers, or soft GPUs. All serve, tokens are those of
+one engine, and what befalls one of them costs the others nothing.
+
+Method: answers of one engine with one thread are the right ones. The page `engines` proves which
+engines did steps; workers are killed by the pids that it shows.
+"""
+import os
+import random
+import re
+import signal
+
+from appliance import NOISE, Appliance, stop, wait_for
+from engines import Load, answers, kill, rows, sampling, prompt, wait_busy
+from protocol import FAILED, Client
+from skip import Skip, long
+from test_gpu import ON_SOFT
+from test_worker import said
+
+ONE_THREAD = (NOISE, "engine.threads=1")
+KILLS = int(os.environ.get("KILLS", "1000"))
+BALANCES = ("local", "program", "rr", "least", "preble")
+
+
+def on_gpus(count, *settings):
+    devices = ",".join(map(str, range(count)))
+    return Appliance(NOISE, "engine.kind=cuda", "engine.devices=" + devices, *ON_SOFT, *settings,
+                     environment={"SOFTGPU_DEVICES": str(count)})
+
+
+# ---- CPU workers --------------------------------------------------------------------------------
+
+def test_two_workers_have_the_tokens_of_one_and_both_serve():
+    expected = answers(40, 60, NOISE)
+    with Appliance(*ONE_THREAD, "engine.workers=2") as a:
+        with Load(a, expected) as load:
+            load.wait_count(200)
+            wait_busy(a, load)
+        engines = rows(a)
+        assert len(engines) == 2 and all(row["steps"] > 0 for row in engines), engines
+        print("  %d calls, steps %s" % (load.count, [row["steps"] for row in engines]))
+        assert load.health == {"ready"}, load.health
+        assert a.stats()["engine_restarts"] == 0
+        a.wait_back()
+
+
+def test_two_workers_that_swap_and_preempt_have_the_tokens_of_one():
+    expected = answers(40, 60, NOISE)
+    with Appliance(*ONE_THREAD, "engine.workers=2", "limits.context_tokens=128",
+                   "kv.block_tokens=8", "kv.device_blocks=16", "kv.host_ratio=4",
+                   "sched.quantum=1us") as a:
+        with Load(a, expected, at_once=8) as load:
+            wait_busy(a, load)
+            wait_for(lambda: a.stats()["preemptions"] > 20, "calls lose their blocks")
+        a.wait_back()
+
+
+def test_each_way_to_balance_has_the_tokens_of_one_through_kills():
+    expected = answers(40, 60, NOISE)
+    for balance in BALANCES:
+        with Appliance(*ONE_THREAD, "engine.workers=3", "sched.balance=" + balance,
+                       "sched.balance_tokens=10", "engine.failures=0") as a:
+            with Load(a, expected, programs=9) as load:
+                wait_busy(a, load)
+                for engine in (2, 0, 1):
+                    kill(a, load, engine, which=any)
+                load.wait_count(load.count + 50)
+            stats = a.stats()
+            print("  %s: %d calls, %d routed anew, steps %s" % (
+                balance, load.count, stats["calls_rerouted"], [row["steps"] for row in rows(a)]))
+            a.wait_back()
+
+
+def test_workers_have_cpus_of_their_own():
+    cpus = len(os.sched_getaffinity(0))
+    if cpus < 2:
+        raise Skip("needs two CPUs")
+    with Appliance(NOISE, "engine.workers=2") as a:
+        parts = [os.sched_getaffinity(row["worker_pid"]) for row in rows(a)]
+        assert not parts[0] & parts[1] and max(parts[0]) < min(parts[1]), parts
+        assert parts[0] | parts[1] == os.sched_getaffinity(0), parts
+        assert os.sched_getaffinity(a.core) == os.sched_getaffinity(0)
+        first = rows(a)[0]["worker_pid"]
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: rows(a)[0]["worker_pid"] not in (0, first), "a successor")
+        assert os.sched_getaffinity(rows(a)[0]["worker_pid"]) <= parts[0] | parts[1]
+        a.wait_ready()
+        assert os.sched_getaffinity(rows(a)[0]["worker_pid"]) == parts[0]
+    with Appliance(NOISE) as a:
+        assert os.sched_getaffinity(a.worker) == os.sched_getaffinity(0)
+
+
+def test_more_workers_than_cpus_share_them_and_the_log_says_so():
+    one = {min(os.sched_getaffinity(0))}
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, one)
+    try:
+        with Appliance(NOISE, "engine.workers=3") as a:
+            assert said(a, "engine.workers = 3, and 1 CPUs: they share them") == 1, a.lines
+            assert said(a, " cpus=") == 0, a.lines
+            assert len(rows(a)) == 3
+            with Client(a.tcp) as c:
+                c.generate(1, prompt(1)).check()
+    finally:
+        os.sched_setaffinity(0, all_of_them)
+
+
+# ---- what befalls one ---------------------------------------------------------------------------
+
+def test_a_worker_killed_under_load_costs_the_others_nothing():
+    expected = answers(40, 60, NOISE)
+    with Appliance(*ONE_THREAD, "engine.workers=2", "engine.failures=0") as a:
+        with Load(a, expected) as load:
+            wait_busy(a, load)
+            for engine in (0, 1, 1, 0, 0, 1):
+                kill(a, load, engine)
+                wait_busy(a, load)
+        assert [row["restarts"] for row in rows(a)] == [3, 3]
+        assert a.stats()["calls_rerouted"] > 0
+        assert said(a, "engine 1 worker died pid=") == said(a, "engine 0 worker died pid=") == 3
+        assert all(re.match(r"ready|degraded\(engine [01] (restarting|silent)\)", word)
+                   for word in load.health), load.health
+        a.wait_ready()
+        a.wait_back()
+
+
+def test_health_names_an_engine_that_is_silent_and_the_others_serve():
+    with Appliance(NOISE, "engine.workers=2") as a, Client(a.tcp) as c:
+        worker = rows(a)[1]["worker_pid"]
+        stop(worker)
+        wait_for(lambda: a.health().startswith("degraded(engine 1 silent)"), "it is named")
+        assert rows(a)[1]["state"] == "silent" and rows(a)[0]["state"] != "silent", rows(a)
+        os.kill(worker, signal.SIGCONT)
+        a.wait_ready()
+        c.generate(1, prompt(1)).check()
+
+
+def test_an_engine_that_is_given_up_leaves_and_the_last_one_ends_service():
+    expected = answers(20, 30, NOISE)
+    with Appliance(*ONE_THREAD, "engine.workers=2", "engine.failures=2") as a:
+        with Load(a, expected) as load:
+            wait_busy(a, load)
+            kill(a, load, 1)
+            wait_busy(a, load)
+            os.kill(rows(a)[1]["worker_pid"], signal.SIGKILL)
+            wait_for(lambda: a.health().startswith("degraded(engine 1 died)"), "it is named")
+            assert said(a, "engine 1 worker failed too often: given up") == 1
+            for _ in range(3):
+                wait_busy(a, load, but=1)
+        assert rows(a)[1]["state"] == "given_up", rows(a)
+        a.wait_back()
+        with Client(a.tcp) as c:
+            for number in range(20):
+                tokens = c.generate(number + 1, prompt(number), max_tokens=30,
+                                    **sampling(number)).check().tokens
+                assert tokens == expected[number]
+            worker = rows(a)[0]["worker_pid"]
+            os.kill(worker, signal.SIGKILL)
+            wait_for(lambda: rows(a)[0]["worker_pid"] not in (0, worker), "a successor")
+            wait_for(lambda: rows(a)[0]["state"] == "idle", "which is up")
+            stop(rows(a)[0]["worker_pid"])
+            c.start(21, prompt(1), max_tokens=900)
+            wait_for(lambda: a.stats()["calls_open"] == 1, "it has a call")
+            os.kill(rows(a)[0]["worker_pid"], signal.SIGKILL)
+            done = c.finish(21).check().done
+            assert done["finish"] == FAILED, done
+        assert a.health().startswith("failed(engine died)"), a.health()
+        assert {row["state"] for row in rows(a)} == {"given_up"}
+
+
+def test_service_begins_although_an_engine_never_starts():
+    """The second of two devices fails every worker at its first allocation."""
+    with Appliance(NOISE, "engine.kind=cuda", "engine.devices=0,1", *ON_SOFT, environment={
+            "SOFTGPU_DEVICES": "2", "SOFTGPU_FAULTS": "1:alloc:1"}, wait=False) as a:
+        wait_for(lambda: a.health().startswith("degraded(engine 1 died)"), "service begins")
+        assert [row["state"] for row in rows(a)] == ["idle", "given_up"]
+        with Client(a.tcp) as c:
+            c.generate(1, prompt(1)).check()
+
+
+# ---- GPUs ---------------------------------------------------------------------------------------
+
+def serve_on_gpus(count, kills):
+    expected = answers(12, 12, NOISE)
+    with on_gpus(count, "engine.failures=0") as a:
+        assert len(rows(a)) == count
+        with Load(a, expected, programs=count, at_once=3) as load:
+            wait_busy(a, load)
+            for i in range(kills):
+                kill(a, load, (i + 1) % count)
+            wait_busy(a, load)
+            load.wait_count(24)
+        assert sum(row["restarts"] for row in rows(a)) == kills
+        print("  %d calls, steps %s" % (load.count, [row["steps"] for row in rows(a)]))
+        a.wait_ready()
+
+
+def test_two_gpus_have_the_cpus_tokens_and_both_serve():
+    serve_on_gpus(2, 3)
+
+
+def test_four_gpus_have_the_cpus_tokens_and_all_serve():
+    serve_on_gpus(4, 4)
+
+
+# ---- many kills ---------------------------------------------------------------------------------
+
+@long
+def test_many_kills_of_random_workers_of_four(kills=KILLS):
+    expected = answers(60, 60, NOISE)
+    chosen = random.Random(7)
+    with Appliance(*ONE_THREAD, "engine.workers=4", "engine.failures=0") as a:
+        with Load(a, expected, programs=8, at_once=4) as load:
+            wait_busy(a, load)
+            gaps = [kill(a, load, chosen.randrange(4)) for _ in range(kills)]
+        print("  %d kills, %d calls, each right; longest time without a step of an engine that "
+              "was not killed %d ms" % (kills, load.count, max(gaps)))
+        assert sum(row["restarts"] for row in rows(a)) == kills
+        a.wait_ready()
+        a.wait_back()
