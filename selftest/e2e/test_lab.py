@@ -19,7 +19,7 @@ copy_out_s copy_in_s copy_within_s read_s compute_s host_s engine_busy_share rou
 kv_positions_read tokens_generated recomputed_tokens prefix_hit_ratio
 device_blocks_peak host_blocks_peak
 refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p90 jct_s_p95 jct_s_p99 steady
-load cost_mean round_s""".split() + [
+load cost_mean round_s engines""".split() + [
     "token_latency_s_" + part + gaps
     for part in ("mean", "p50", "p95", "p99") for gaps in ("", "_with_gaps")]
 
@@ -225,6 +225,35 @@ def test_comparison_of_closed_loads_shows_their_middle():
     assert "middle" not in lab(*words).stdout
 
 
+def test_engines_share_the_programs_and_add_up():
+    trace = Trace()
+    words = ("--rate", "50", "--programs", "100", "--cost", "cpu")
+    one = json.loads(trace.run_json("r.json", *words))
+    assert one["engines"] == [{"busy_share": one["engine_busy_share"], "deaths": 0,
+                               "hit_ratio": one["prefix_hit_ratio"], "calls": one["calls"]}]
+    text = trace.run_json("r.json", *words, "--engines", "4")
+    assert text == trace.run_json("again.json", *words, "--engines", "4")
+    four = json.loads(text)
+    assert len(four["engines"]) == 4 and four["refused_calls"] == 0
+    assert abs(four["load"] - one["load"] / 4) < 1e-9
+    assert sum(engine["calls"] for engine in four["engines"]) == four["calls"] == one["calls"]
+    shares = [engine["busy_share"] for engine in four["engines"]]
+    assert abs(sum(shares) / 4 - four["engine_busy_share"]) < 1e-9
+
+
+def test_calls_of_an_engine_that_dies_are_answered():
+    trace = Trace()
+    words = ("--rate", "50", "--programs", "100", "--cost", "cpu", "--engines", "2")
+    deaths = [word for i in range(8) for word in ("--kill-engine", f"{i % 2}@{0.2 + i / 10}+0.05")]
+    timeline = trace.file("timeline.json")
+    result = json.loads(trace.run_json("r.json", *words, *deaths, "--trace-out", timeline))
+    assert [engine["deaths"] for engine in result["engines"]] == [4, 4]
+    assert result["refused_calls"] == 0 and result["steady"]["programs"] == 60
+    events = events_of(timeline)
+    slots = stretches_of([e for e in events if e["pid"] <= 2], lambda e: e["args"]["program"])
+    assert slots == stretches_of([e for e in events if e["name"] == "run"], lambda e: e["pid"] - 3)
+
+
 def test_timing_is_printed_only_when_asked_for():
     trace = Trace()
     assert json.loads(trace.run_json("a.json"))["scheduler_ns_per_event_mean"] is None
@@ -312,6 +341,13 @@ def test_wrong_arguments_and_traces_are_named():
                         (("--sessions", "7"), "--sessions"), (("--sessions", "0"), "--sessions"),
                         (("--sessions", "2", "--rate", "1"), "--rate"),
                         (("--sessions", "2", "--offline"), "--offline"),
+                        (("--engines", "9"), "--engines"), (("--engines", "0"), "--engines"),
+                        (("--kill-engine", "1@1+1"), "--kill-engine"),
+                        (("--kill-engine", "0@1"), "--kill-engine"),
+                        (("--kill-engine", "0@1+0"), "--kill-engine"),
+                        (("--kill-engine", "0@-1+1"), "--kill-engine"),
+                        (("--kill-engine", "0@1+1s"), "--kill-engine"),
+                        (("--kill-engine", "0@nan+1"), "--kill-engine"),
                         (("--seed", "-1"), "--seed"), (("more",), "more")):
         done = lab("--trace", trace.path, *words)
         assert done.returncode == 2 and said in done.stderr, (words, done.stderr)

@@ -203,16 +203,39 @@ void lab_clients_generated(struct lab *lab, uint32_t index)
     }
 }
 
+/* Of what the call answers, wherever and however often that was computed. */
+static uint64_t digest_of(const struct lab *lab, uint32_t index)
+{
+    const struct player_call *call = &lab->clients.player.calls[index];
+    uint32_t count = lab->prompts.book.out[player_traced(&lab->clients.player, index)];
+    uint32_t key = prompts_output_key(&lab->prompts, call->run, call->number);
+    uint64_t digest = WIRE_DIGEST_START;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t token = prompts_output_token(&lab->prompts, key, i);
+        digest = wire_digest(digest, &token, 1);
+    }
+    return digest;
+}
+
+static void note_engine(struct lab_engine_result *engine, const struct wire_done *done)
+{
+    engine->calls++;
+    engine->prompt_tokens += done->prompt_tokens;
+    engine->cached_tokens += done->cached_tokens;
+}
+
 void lab_clients_done(struct lab *lab, const struct wire_done *done)
 {
     const struct player *player = &lab->clients.player;
     uint32_t index = (uint32_t)done->call_id, traced = player_traced(player, index);
     ASSERT(player->calls[index].place == PLAYER_OVER && done->finish == CALL_FINISH_LENGTH);
     ASSERT(done->generated_tokens == lab->prompts.book.out[traced]);
+    ASSERT(done->digest == digest_of(lab, index));
     lab->clients.done++;
     sessions_call(&lab->clients.sessions, done->generated_tokens, done->prompt_tokens,
                   done->cached_tokens);
     tables_call(lab, done);
+    note_engine(&lab->result.engines[lab->clients.calls[index].engine], done);
     lab->result.wait_s_total += (double)done->wait_us / 1e6;
     lab->result.prompt_tokens += done->prompt_tokens;
     lab->result.cached_tokens += done->cached_tokens;

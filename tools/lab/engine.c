@@ -40,62 +40,63 @@ static uint32_t decodes(struct lab *lab, const struct step_row *row)
     return row->decode_steps < left ? row->decode_steps : left;
 }
 
-static void place_row(struct lab *lab, uint32_t index, uint32_t round)
+static void place_row(struct lab *lab, struct lab_engine *engine, uint32_t index, uint32_t round)
 {
-    const struct step_row *row = step_row(&lab->step, index);
-    uint32_t left = lab->step.layout.steps_max - round, most = decodes(lab, row);
+    const struct step_row *row = step_row(&engine->step, index);
+    uint32_t left = engine->step.layout.steps_max - round, most = decodes(lab, row);
     uint32_t rounds = most < left ? most : left;
-    lab->rows[index] = (struct cost_row){
+    engine->rows[index] = (struct cost_row){
         .first_position = row->first_position, .tokens_count = row->tokens_count,
         .start_round = round, .rounds = rounds > 0 ? rounds : 1, .decodes = rounds > 0,
-        .blocks = step_blocks(&lab->step, index)};
+        .blocks = step_blocks(&engine->step, index)};
 }
 
 /* Which rounds each row is in, as step.h says: places that no decoding row has go to the next
  * standbys, or the step ends with them. Rows [0, rows_ran) ran. Returns how many rounds at most. */
-static uint32_t schedule_rows(struct lab *lab)
+static uint32_t schedule_rows(struct lab *lab, struct lab_engine *engine)
 {
-    const struct step_header *header = step_header(&lab->step);
-    enum step_stop early_stop = step_early_stop(&lab->step);
-    uint32_t rounds = early_stop == STEP_STOP_ROUND ? 1 : lab->step.layout.steps_max;
+    const struct step_header *header = step_header(&engine->step);
+    enum step_stop early_stop = step_early_stop(&engine->step);
+    uint32_t rounds = early_stop == STEP_STOP_ROUND ? 1 : engine->step.layout.steps_max;
     uint32_t ends[2 * COST_ROUNDS_MAX] = {0}, decoding = 0, next = 0;
-    ASSERT(lab->step.layout.steps_max <= COST_ROUNDS_MAX);
-    ASSERT(header->rows_count <= lab->step.layout.rows_max);
+    ASSERT(engine->step.layout.steps_max <= COST_ROUNDS_MAX);
+    ASSERT(header->rows_count <= engine->step.layout.rows_max);
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t before = decoding;
         decoding -= ends[round];
         while (next < header->rows_count &&
                (round == 0 ? next < header->rows_active : decoding < header->rows_active)) {
-            place_row(lab, next, round);
-            decoding += lab->rows[next].decodes;
-            ends[round + lab->rows[next].rounds] += lab->rows[next].decodes;
+            place_row(lab, engine, next, round);
+            decoding += engine->rows[next].decodes;
+            ends[round + engine->rows[next].rounds] += engine->rows[next].decodes;
             next++;
         }
         if (early_stop == STEP_STOP_ROW && decoding < before) {
             rounds = round;
         }
     }
-    lab->rows_ran = next;
+    engine->rows_ran = next;
     return rounds;
 }
 
 /* No row is in a later round than these. */
-static void cut_rows(struct lab *lab, uint32_t rounds)
+static void cut_rows(struct lab_engine *engine, uint32_t rounds)
 {
     uint32_t ran = 0;
-    while (ran < lab->rows_ran && lab->rows[ran].start_round < rounds) {
-        struct cost_row *row = &lab->rows[ran++];
+    while (ran < engine->rows_ran && engine->rows[ran].start_round < rounds) {
+        struct cost_row *row = &engine->rows[ran++];
         uint32_t left = rounds - row->start_round;
         row->rounds = row->rounds < left ? row->rounds : left;
     }
-    lab->rows_ran = ran;
+    engine->rows_ran = ran;
 }
 
 /* `produced` of a row that never ran is 0. */
-static void answer_row(struct lab *lab, uint32_t index, uint32_t produced)
+static void answer_row(struct lab *lab, struct lab_engine *engine, uint32_t index,
+                       uint32_t produced)
 {
-    const struct step_row *row = step_row(&lab->step, index);
-    uint32_t *tokens = step_out_tokens(&lab->step, index), first = answered(lab, row), key = 0;
+    const struct step_row *row = step_row(&engine->step, index);
+    uint32_t *tokens = step_out_tokens(&engine->step, index), first = answered(lab, row), key = 0;
     bool is_flow = lab_engine_is_flow(lab, row);
     ASSERT(produced <= row->decode_steps);
     if (!is_flow) {
@@ -107,150 +108,155 @@ static void answer_row(struct lab *lab, uint32_t index, uint32_t produced)
         tokens[i] = is_flow ? lab_flow_token(lab, row->call, first + i)
                             : prompts_output_token(&lab->prompts, key, first + i);
     }
-    *step_out(&lab->step, index) = (struct step_out){.result = STEP_ROW_OK, .produced = produced};
+    *step_out(&engine->step, index) =
+        (struct step_out){.result = STEP_ROW_OK, .produced = produced};
 }
 
 /* The step in flight ends after so many rounds, and not before its copies are done. */
-static void set_rounds(struct lab *lab, uint32_t rounds)
+static void set_rounds(struct lab_engine *engine, uint32_t rounds)
 {
-    uint64_t end_us = lab->rounds_begin_us + lab->costs[rounds - 1].end_us;
-    lab->rounds = rounds;
-    lab->engine_due_us = end_us > lab->copies_done_us ? end_us : lab->copies_done_us;
+    uint64_t end_us = engine->rounds_begin_us + engine->costs[rounds - 1].end_us;
+    engine->rounds = rounds;
+    engine->due_us = end_us > engine->copies_done_us ? end_us : engine->copies_done_us;
 }
 
 /* When rounds may begin and copies are done, if copying begins at `begin_us`. */
-static void copy_blocks(struct lab *lab, uint64_t begin_us)
+static void copy_blocks(struct lab *lab, struct lab_engine *engine, uint64_t begin_us)
 {
     struct copies copies = {0};
-    if (step_header(&lab->step)->moves_count > 0) {
-        copies = lab_memory_copies(lab);
+    if (step_header(&engine->step)->moves_count > 0) {
+        copies = lab_memory_copies(lab, engine);
     }
     struct copies_times times = copies_times(&copies, lab->settings->cost->copies);
-    lab->rounds_begin_us = begin_us + (uint64_t)(times.rounds_s * 1e6 + 0.5);
-    lab->copies_done_us = begin_us + (uint64_t)(times.done_s * 1e6 + 0.5);
+    engine->rounds_begin_us = begin_us + (uint64_t)(times.rounds_s * 1e6 + 0.5);
+    engine->copies_done_us = begin_us + (uint64_t)(times.done_s * 1e6 + 0.5);
     lab->result.copy_out_s += copies.out_s;
     lab->result.copy_within_s += copies.within_s;
     lab->result.copy_in_s += copies.in_s;
 }
 
-void lab_engine_run(struct lab *lab)
+void lab_engine_run(struct lab *lab, struct lab_engine *engine)
 {
-    cut_rows(lab, schedule_rows(lab));
-    const struct cost_batch batch = {.rows = lab->rows, .rows_count = lab->rows_ran,
-        .block_tokens = lab->loop.engines[0].kv.settings.block_tokens, .seen = lab->seen};
-    uint32_t rounds = cost_rounds(lab->settings->cost, &batch, lab->costs);
-    lab->step_began_us = lab->now_us;
-    copy_blocks(lab, lab->now_us + lab->host_us);
-    set_rounds(lab, rounds);
-    lab->engine_in_flight = true;
-    lab_memory_swap_ins(lab);
+    cut_rows(engine, schedule_rows(lab, engine));
+    const struct cost_batch batch = {.rows = engine->rows, .rows_count = engine->rows_ran,
+        .block_tokens = engine->kv->settings.block_tokens, .seen = lab->seen};
+    uint32_t rounds = cost_rounds(lab->settings->cost, &batch, engine->costs);
+    engine->step_began_us = lab->now_us;
+    copy_blocks(lab, engine, lab->now_us + lab->host_us);
+    set_rounds(engine, rounds);
+    engine->in_flight = true;
+    lab_memory_swap_ins(lab, engine);
 }
 
-void lab_engine_hear(struct lab *lab)
+void lab_engine_hear(struct lab *lab, struct lab_engine *engine)
 {
     uint32_t round = 0;
-    if (!lab->engine_in_flight || step_early_stop(&lab->step) != STEP_STOP_ROUND) {
+    if (!engine->in_flight || step_early_stop(&engine->step) != STEP_STOP_ROUND) {
         return;
     }
-    while (round + 1 < lab->rounds &&
-           lab->rounds_begin_us + lab->costs[round].end_us <= lab->now_us) {
+    while (round + 1 < engine->rounds &&
+           engine->rounds_begin_us + engine->costs[round].end_us <= lab->now_us) {
         round++;
     }
-    cut_rows(lab, round + 1);
-    set_rounds(lab, round + 1);
+    cut_rows(engine, round + 1);
+    set_rounds(engine, round + 1);
 }
 
 /* Reading a prompt takes the step as long as the row decodes nothing in it, then its first round.
  * A standby is charged for its rounds alone, and they come behind all that. */
-static void split_time(const struct lab *lab, struct lab_call *call, const struct cost_row *row,
-                       uint64_t copy_us)
+static void split_time(const struct lab_engine *engine, struct lab_call *call,
+                       const struct cost_row *row, uint64_t copy_us)
 {
     if (row->start_round > 0) {
         return;
     }
     call->copy_us += copy_us;
     if (!row->decodes) {
-        call->prefill_us += lab->costs[lab->rounds - 1].end_us;
+        call->prefill_us += engine->costs[engine->rounds - 1].end_us;
     } else if (row->tokens_count > 1) {
-        call->prefill_us += lab->costs[0].end_us;
+        call->prefill_us += engine->costs[0].end_us;
     }
 }
 
 /* What the step took beside the host and its rounds: it waited for copies. */
-static uint64_t copy_us(const struct lab *lab)
+static uint64_t copy_us(const struct lab *lab, const struct lab_engine *engine)
 {
-    return lab->engine_due_us - lab->step_began_us - lab->host_us -
-           lab->costs[lab->rounds - 1].end_us;
+    return engine->due_us - engine->step_began_us - lab->host_us -
+           engine->costs[engine->rounds - 1].end_us;
 }
 
-static void add_up(struct lab *lab)
+static void add_up(struct lab *lab, struct lab_engine *engine)
 {
     struct lab_result *result = &lab->result;
-    result->rounds += lab->rounds;
-    result->copy_s += (double)copy_us(lab) / 1e6;
+    result->engines[engine->index].busy_us += engine->due_us - engine->step_began_us;
+    result->rounds += engine->rounds;
+    result->copy_s += (double)copy_us(lab, engine) / 1e6;
     uint64_t row_rounds = 0;
     double positions = 0;
-    for (uint32_t i = 0; i < lab->rows_ran; i++) {
-        row_rounds += lab->rows[i].rounds;
+    for (uint32_t i = 0; i < engine->rows_ran; i++) {
+        row_rounds += engine->rows[i].rounds;
     }
-    for (uint32_t i = 0; i < lab->rounds; i++) {
-        positions += lab->costs[i].positions;
-        result->read_s += lab->costs[i].read_s;
-        result->compute_s += lab->costs[i].compute_s;
+    for (uint32_t i = 0; i < engine->rounds; i++) {
+        positions += engine->costs[i].positions;
+        result->read_s += engine->costs[i].read_s;
+        result->compute_s += engine->costs[i].compute_s;
     }
     result->kv_positions_read += positions;
-    lab_flow_add(lab, lab->rounds, row_rounds, positions);
+    lab_flow_add(lab, engine->rounds, row_rounds, positions);
 }
 
-static void answer_rows(struct lab *lab)
+static void answer_rows(struct lab *lab, struct lab_engine *engine)
 {
-    *step_rounds(&lab->step) = lab->rounds;
-    for (uint32_t i = 0; i < step_header(&lab->step)->rows_count; i++) {
-        const struct step_row *row = step_row(&lab->step, i);
-        bool ran = i < lab->rows_ran;
-        answer_row(lab, i, ran && lab->rows[i].decodes ? lab->rows[i].rounds : 0);
+    *step_rounds(&engine->step) = engine->rounds;
+    for (uint32_t i = 0; i < step_header(&engine->step)->rows_count; i++) {
+        const struct step_row *row = step_row(&engine->step, i);
+        bool ran = i < engine->rows_ran;
+        answer_row(lab, engine, i, ran && engine->rows[i].decodes ? engine->rows[i].rounds : 0);
         if (ran && !lab_engine_is_flow(lab, row)) {
-            split_time(lab, &lab->clients.calls[lab_engine_call(lab, row)], &lab->rows[i],
-                       copy_us(lab));
+            split_time(engine, &lab->clients.calls[lab_engine_call(lab, row)], &engine->rows[i],
+                       copy_us(lab, engine));
         }
     }
 }
 
-static void draw(struct lab *lab)
+static void draw(struct lab *lab, const struct lab_engine *engine)
 {
     if (!lab->timeline.is_open) {
         return;
     }
-    for (uint32_t i = 0; i < lab->rows_ran; i++) {
-        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
-        timeline_step(&lab->timeline, lab->clients.player.calls[index].run, index,
-                      lab->step_began_us, lab->now_us);
-    }
-    for (uint32_t i = 0; i < lab->rows_ran; i++) {
-        uint32_t index = lab_engine_call(lab, step_row(&lab->step, i));
-        const struct player_call *call = &lab->clients.player.calls[index];
-        timeline_slot(&lab->timeline, &(struct timeline_slot){
-            .run = call->run, .call = index, .number = call->number,
-            .since_us = lab->step_began_us, .until_us = lab->now_us});
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < engine->rows_ran; i++) {
+            uint32_t index = lab_engine_call(lab, step_row(&engine->step, i));
+            const struct player_call *call = &lab->clients.player.calls[index];
+            const struct timeline_slot drawn = {
+                .engine = engine->index, .run = call->run, .call = index, .number = call->number,
+                .since_us = engine->step_began_us, .until_us = lab->now_us};
+            if (pass == 0) {
+                timeline_step(&lab->timeline, &drawn);
+            } else {
+                timeline_slot(&lab->timeline, &drawn);
+            }
+        }
     }
 }
 
-void lab_engine_tell(struct lab *lab)
+void lab_engine_tell(struct lab *lab, struct lab_engine *engine)
 {
-    add_up(lab);
-    answer_rows(lab);
-    draw(lab);
-    uint32_t rows_count = step_header(&lab->step)->rows_count;
+    add_up(lab, engine);
+    answer_rows(lab, engine);
+    draw(lab, engine);
+    uint32_t rows_count = step_header(&engine->step)->rows_count;
     for (uint32_t i = 0; i < rows_count; i++) {
-        const struct step_row *row = step_row(&lab->step, i);
+        const struct step_row *row = step_row(&engine->step, i);
         const struct call *call = &lab->loop.calls.calls[row->call];
-        uint32_t produced = step_out(&lab->step, i)->produced;
+        uint32_t produced = step_out(&engine->step, i)->produced;
         if (lab_engine_is_flow(lab, row)) {
             lab_flow_answered(lab, row->call, produced);
             continue;
         }
         lab_foretold_note(lab, call);
         if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
+            lab->clients.calls[lab_engine_call(lab, row)].engine = engine->index;
             lab_clients_generated(lab, lab_engine_call(lab, row));
         }
     }

@@ -18,6 +18,7 @@
 #include "config/model/predictor.h"
 #include "tools/lab/copies.h"
 #include "tools/lab/cost.h"
+#include "tools/lab/engine.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/flow/flow.h"
 #include "tools/lab/prompts.h"
@@ -27,6 +28,7 @@
 #include "tools/trace/sessions.h"
 
 #define LAB_SETS_MAX  64
+#define LAB_DEATHS_MAX 16
 #define LAB_EPOCH_US  UINT64_C(1000000)     /* virtual time of a run's start; 0 means "unset" */
 
 enum lab_exit {
@@ -45,6 +47,8 @@ enum lab_predict {
     LAB_PREDICT_NONE,
 };
 
+struct lab_death { uint32_t engine; uint64_t at_us, for_us; };  /* since the run's start */
+
 struct lab_settings {
     const char *trace_path;         /* NULL: workflows are run (flow/flow.h) */
     struct lab_flow_settings flow;
@@ -58,6 +62,9 @@ struct lab_settings {
     const struct cost_model *cost;
     const char *sets[LAB_SETS_MAX]; /* section.key=value, last word */
     uint32_t sets_count;
+    struct lab_death deaths[LAB_DEATHS_MAX];
+    uint32_t deaths_count;
+    uint32_t engines;               /* 0: one */
     uint32_t programs;              /* 0: as many as the trace has */
     uint32_t sessions;              /* of a closed load; 0: the load is open */
     double rate;                    /* programs a second; 0: the trace's */
@@ -66,6 +73,12 @@ struct lab_settings {
     double cost_error;              /* > 1: what is told of cost is wrong by such a factor */
     bool offline, no_sharing, demoted_to_head, block_copies, equal_host;
     bool tenants;                   /* each class of the trace is a trust domain */
+};
+
+struct lab_engine_result {          /* of the calls that ended there */
+    uint64_t calls, prompt_tokens, cached_tokens;
+    uint64_t busy_us;
+    uint32_t deaths;
 };
 
 struct lab_result {
@@ -89,18 +102,16 @@ struct lab_result {
     uint64_t swap_in_calls;         /* times that a call got blocks back from the host ... */
     uint64_t swap_back_calls;       /* ... after it had been preempted; the others had a history */
     uint64_t prompt_tokens, cached_tokens, cut_prompts, refused_calls, failed_programs;
-    uint32_t device_blocks, device_blocks_peak, host_blocks_peak, context_tokens;
-};
-
-struct lab_block {                  /* of KV */
-    uint64_t moved_in;              /* the step that last filled it from the host */
-    uint64_t step;                  /* of which the marks are (memory.c) */
-    uint32_t marks;
+    uint32_t device_blocks, device_blocks_peak, host_blocks_peak;   /* of an engine */
+    uint32_t context_tokens;
+    uint32_t engines_count;
+    struct lab_engine_result engines[WORLD_ENGINES_MAX];
 };
 
 struct lab_call {                   /* what a call of the player has cost */
     uint64_t prefill_us, copy_us;   /* of the steps that it was in (engine.c) */
     uint32_t swap_ins;
+    uint32_t engine;                /* that its last token came from */
 };
 struct lab_foretold {               /* of a program (foretold.c) */
     uint64_t work_left;             /* of its calls that are not over */
@@ -149,11 +160,8 @@ struct lab {
     /* the world */
     struct world world;
     uint64_t now_us, heartbeat;
-    bool engine_in_flight;
-    uint64_t step_began_us, rounds_begin_us, engine_due_us;     /* of the step in flight */
-    uint64_t copies_done_us;
-    struct cost_round costs[COST_ROUNDS_MAX];   /* end_us: since rounds_begin_us */
-    uint32_t rounds, rows_ran;      /* rounds that it has; rows that run */
+    struct lab_engine engines[WORLD_ENGINES_MAX];   /* [limits.engines] */
+    bool died[LAB_DEATHS_MAX];      /* of settings.deaths */
     bool acted;                     /* this pass settled or launched a step */
     bool timed;                     /* this pass is measured, */
     uint64_t aside_ns;              /* without the lab's own work in it */
@@ -165,9 +173,7 @@ struct lab {
     struct predictor predictor;     /* of sched.predictor */
     void *predictor_memory;
     struct arena arena;
-    struct step step;
-    struct cost_row *rows;          /* [rows_max]: of the step in flight */
-    struct lab_block *blocks;       /* [KV blocks] */
+    struct step step;               /* engine 0's record: step_at() */
     uint64_t *seen;                 /* [KV blocks] (cost.h) */
     struct loop loop;
 };
@@ -224,18 +230,22 @@ void lab_foretold_over(struct lab *lab, uint32_t run, uint32_t traced);
 void lab_foretold_note(struct lab *lab, const struct call *call);
 void lab_foretold_pass(struct lab *lab);
 /* engine.c: works out how long the step that was submitted takes. */
-void lab_engine_run(struct lab *lab);
+void lab_engine_run(struct lab *lab, struct lab_engine *engine);
 /* True when the row is of a workflow's call, which no trace knows. */
 bool lab_engine_is_flow(const struct lab *lab, const struct step_row *row);
 /* Which call of the trace the row is of. */
 uint32_t lab_engine_call(const struct lab *lab, const struct step_row *row);
 /* Checks whether the core asks for an early stop. */
-void lab_engine_hear(struct lab *lab);
+void lab_engine_hear(struct lab *lab, struct lab_engine *engine);
 /* The step is done: fills its outs, tells the clients whose calls are complete. */
-void lab_engine_tell(struct lab *lab);
+void lab_engine_tell(struct lab *lab, struct lab_engine *engine);
+/* death.c: when an engine next dies or comes back; UINT64_MAX: never. */
+uint64_t lab_death_next_us(const struct lab *lab);
+/* True when the engine dies now: once for each of its deaths. Its step is lost. */
+bool lab_death_comes(struct lab *lab, struct lab_engine *engine);
 /* memory.c: the copies of the step, the calls whose blocks they bring back, and the figures of
  * kvmem. */
-struct copies lab_memory_copies(struct lab *lab);
-void lab_memory_swap_ins(struct lab *lab);
-void lab_memory_sample(struct lab *lab);
+struct copies lab_memory_copies(struct lab *lab, struct lab_engine *engine);
+void lab_memory_swap_ins(struct lab *lab, struct lab_engine *engine);
+void lab_memory_sample(struct lab *lab, const struct lab_engine *engine);
 void lab_memory_report(struct lab *lab);

@@ -2,6 +2,7 @@
 /*
  * What: `agentix-lab`: the command line. docs/lab.md tells what the figures mean.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #define RATE_MIN 1e-9       /* programs a second; for --slo, seconds */
 #define RATE_MAX 1e9
 #define COST_ERROR_MAX 1e6
+#define DEATH_S_MAX 1e9
 
 #define AS_PRESET (-1.0)
 
@@ -22,7 +24,7 @@ static struct words {
     struct cost_model machine;      /* the preset, with what the command line changes in it */
     struct argument_choice prefix_reads, copies, predict;
     double overlap;
-    struct argument_texts sets, flows, rows;
+    struct argument_texts sets, flows, rows, kills;
     const char *system, *policy, *cost, *json, *compare;
     double slo;
     bool timing;
@@ -72,6 +74,12 @@ static const struct argument rows[] = {
      "the first N; more than the trace has: it repeats"},
     {"--seed", "S", ARGUMENT_U64, &words.settings.seed, 0, 0,
      "deals the programs anew over the arrival times (0: as traced)"},
+    {"--engines", "E", ARGUMENT_U32, &words.settings.engines, 1, WORLD_ENGINES_MAX,
+     "so many engines, each a machine of its own (1); rates and loads\n"
+     "are of all together"},
+    {"--kill-engine", "I@T+D", ARGUMENT_TEXTS, &words.kills, 0, LAB_DEATHS_MAX,
+     "engine I, from 0, dies T seconds after the start and is back\n"
+     "after D seconds; may be repeated"},
     {"--cost", "PRESET", ARGUMENT_TEXT, &words.cost, 0, 0,
      "unit, a100-llama-3.1-8b (default), a100-llama-2-7b,\n"
      "h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu"},
@@ -155,6 +163,34 @@ static int check_words(void)
     return problem != NULL ? LAB_EXIT_USAGE : ARGUMENT_GO_ON;
 }
 
+/* "I@T+D", in seconds. */
+static bool read_death(struct lab_death *death, const char *text)
+{
+    double at_s, for_s;
+    int end = 0;
+    uint32_t engines = words.settings.engines > 0 ? words.settings.engines : 1;
+    bool is_read = sscanf(text, "%" SCNu32 "@%lf+%lf%n", &death->engine, &at_s, &for_s, &end) == 3;
+    if (!is_read || text[end] != '\0' || death->engine >= engines ||
+        !(at_s >= 0 && at_s <= DEATH_S_MAX) || !(for_s > 0 && for_s <= DEATH_S_MAX)) {
+        return false;
+    }
+    death->at_us = (uint64_t)(at_s * 1e6 + 0.5);
+    death->for_us = (uint64_t)(for_s * 1e6 + 0.5);
+    return true;
+}
+
+static int read_deaths(struct lab_settings *settings)
+{
+    settings->deaths_count = words.kills.count;
+    for (uint32_t i = 0; i < words.kills.count; i++) {
+        if (!read_death(&settings->deaths[i], words.kills.texts[i])) {
+            return command_line_refuse(&line, "--kill-engine", words.kills.texts[i],
+                                       "I@T+D, engine I below --engines, T and D seconds");
+        }
+    }
+    return ARGUMENT_GO_ON;
+}
+
 /* The preset as the command line changes it. */
 static int choose_machine(void)
 {
@@ -190,6 +226,7 @@ static int parse(int argc, char **argv)
         return LAB_EXIT_USAGE;
     }
     code = choose_machine();
+    code = code != ARGUMENT_GO_ON ? code : read_deaths(settings);
     if (code != ARGUMENT_GO_ON) {
         return code;
     }

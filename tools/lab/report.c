@@ -17,6 +17,12 @@ static double ratio(uint64_t part, uint64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
+/* Over all engines. */
+static double busy_share_mean(const struct lab_result *r)
+{
+    return r->makespan_s > 0 ? r->busy_s / r->makespan_s / r->engines_count : 0;
+}
+
 /* ---- for people ------------------------------------------------------------------------------ */
 
 static void print_latency(FILE *out, const char *name, const struct figures_latency *latency)
@@ -44,6 +50,22 @@ static void print_middle(FILE *out, const struct lab_result *result)
             middle->tokens_per_s, middle->token_latency_s, middle->hit_ratio);
 }
 
+static double busy_share(const struct lab_result *r, uint32_t engine)
+{
+    return r->makespan_s > 0 ? (double)r->engines[engine].busy_us / 1e6 / r->makespan_s : 0;
+}
+
+static void print_engines(const struct lab_result *r, FILE *out)
+{
+    for (uint32_t i = 0; i < r->engines_count; i++) {
+        const struct lab_engine_result *engine = &r->engines[i];
+        fprintf(out, "engine %-6" PRIu32 " busy %.1f %%, %" PRIu64 " calls, prefix hits %.3f", i,
+                100 * busy_share(r, i), engine->calls,
+                ratio(engine->cached_tokens, engine->prompt_tokens));
+        fprintf(out, engine->deaths > 0 ? ", died %" PRIu32 " times\n" : "\n", engine->deaths);
+    }
+}
+
 void report_print(const struct lab_result *result, FILE *out)
 {
     const struct lab_result *r = result;
@@ -57,7 +79,7 @@ void report_print(const struct lab_result *result, FILE *out)
     fprintf(out, "load          %.3f of the KV: %.0f token-rounds a program, rounds of %.2f ms\n",
             r->load, r->cost_mean, 1e3 * r->round_s);
     fprintf(out, "makespan      %.1f s, engine busy %.1f %%\n", r->makespan_s,
-            r->makespan_s > 0 ? 100 * r->busy_s / r->makespan_s : 0);
+            100 * busy_share_mean(r));
     fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
     fprintf(out, "steps         %" PRIu64 " of %" PRIu32 " rounds at most\n", r->steps,
             r->steps_per_plan);
@@ -85,6 +107,9 @@ void report_print(const struct lab_result *result, FILE *out)
     if (r->refused_calls > 0) {
         fprintf(out, "REFUSED       %" PRIu64 " calls of %" PRIu64 " programs: the figures are not "
                 "those of the trace\n", r->refused_calls, r->failed_programs);
+    }
+    if (r->engines_count > 1) {
+        print_engines(r, out);
     }
     fprintf(out, "this machine  %.2f s, %.0f calls a second; a pass with a step takes the "
             "appliance %.0f ns\n", r->wall_s, r->wall_s > 0 ? r->calls / r->wall_s : 0,
@@ -190,7 +215,7 @@ static void set_seconds(json_t *object, const struct lab_result *r)
 {
     const struct { const char *name; double value; } parts[] = {
         {"makespan_s", r->makespan_s}, {"engine_busy_s", r->busy_s},
-        {"engine_busy_share", r->makespan_s > 0 ? r->busy_s / r->makespan_s : 0},
+        {"engine_busy_share", busy_share_mean(r)},
         {"host_s", r->host_s}, {"read_s", r->read_s}, {"compute_s", r->compute_s},
         {"copy_s", r->copy_s}, {"copy_out_s", r->copy_out_s}, {"copy_in_s", r->copy_in_s},
         {"copy_within_s", r->copy_within_s}, {"wait_s_total", r->wait_s_total}};
@@ -237,6 +262,22 @@ static json_t *middle_of(const struct lab_result *r)
     return object;
 }
 
+static json_t *engines_of(const struct lab_result *r)
+{
+    json_t *engines = json_array();
+    for (uint32_t i = 0; i < r->engines_count; i++) {
+        const struct lab_engine_result *engine = &r->engines[i];
+        json_t *object = json_object();
+        json_object_set_new(object, "busy_share", json_real(busy_share(r, i)));
+        json_object_set_new(object, "hit_ratio",
+                            json_real(ratio(engine->cached_tokens, engine->prompt_tokens)));
+        set_count(object, "calls", engine->calls);
+        set_count(object, "deaths", engine->deaths);
+        json_array_append_new(engines, object);
+    }
+    return engines;
+}
+
 static json_t *build(const struct lab_result *r, bool timing)
 {
     json_t *root = json_object(), *steady = json_object();
@@ -257,6 +298,7 @@ static json_t *build(const struct lab_result *r, bool timing)
     set_count(steady, "programs", r->steady.programs);
     set_figures(steady, &r->steady);
     json_object_set_new(root, "steady", steady);
+    json_object_set_new(root, "engines", engines_of(r));
     json_object_set_new(root, "scheduler_ns_per_event_mean",
                         timing ? json_real(r->scheduler_ns) : json_null());
     return root;

@@ -20,7 +20,8 @@ static int map_memory(struct lab *lab)
 {
     struct memory_plan plan = {0};
     loop_plan_memory(&plan, &lab->options, &lab->limits, &lab->vocab.info);
-    memory_plan_add(&plan, MEMORY_CORE, "step record", 1, lab->step.layout.total_bytes);
+    memory_plan_add(&plan, MEMORY_CORE, "step records", lab->limits.engines,
+                    lab->step.layout.total_bytes);
     uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
@@ -30,19 +31,30 @@ static int map_memory(struct lab *lab)
         return LAB_EXIT_SYSTEM;
     }
     lab->arena = (struct arena){.base = memory, .size_bytes = bytes};
-    lab->step.base = arena_take(&lab->arena, 1, lab->step.layout.total_bytes);
+    lab->step.base =
+        arena_take(&lab->arena, lab->limits.engines, lab->step.layout.total_bytes);
     return LAB_EXIT_OK;
+}
+
+static bool take_engine(struct lab *lab, uint32_t index)
+{
+    struct lab_engine *engine = &lab->engines[index];
+    engine->index = index;
+    engine->rows = calloc(lab->step.layout.rows_max, sizeof *engine->rows);
+    engine->blocks = calloc(lab->limits.kv_blocks, sizeof *engine->blocks);
+    return engine->rows != NULL && engine->blocks != NULL;
 }
 
 static int take_rows(struct lab *lab)
 {
-    lab->rows = calloc(lab->step.layout.rows_max, sizeof *lab->rows);
-    lab->blocks = calloc(lab->limits.kv_blocks, sizeof *lab->blocks);
+    bool took = true;
+    for (uint32_t i = 0; i < lab->limits.engines; i++) {
+        took = take_engine(lab, i) && took;
+    }
     lab->seen = calloc(lab->limits.kv_blocks, sizeof *lab->seen);
     lab->sockets.count = lab->settings->tenants ? lab->trace->classes_count : 1;
     lab->sockets.sockets = calloc(lab->sockets.count, sizeof *lab->sockets.sockets);
-    if (lab->rows == NULL || lab->blocks == NULL || lab->seen == NULL ||
-        lab->sockets.sockets == NULL) {
+    if (!took || lab->seen == NULL || lab->sockets.sockets == NULL) {
         fprintf(stderr, "agentix-lab: out of memory\n");
         return LAB_EXIT_SYSTEM;
     }
@@ -117,6 +129,10 @@ static void start_loop(struct lab *lab)
     }
     lab_world_init(lab);
     loop_init(&lab->loop, &settings, &lab->world, &lab->arena);
+    for (uint32_t i = 0; i < lab->limits.engines; i++) {
+        lab->engines[i].kv = &lab->loop.engines[i].kv;
+        lab->engines[i].step = step_at(&lab->step, i);
+    }
     lab_frames_hello(lab);
 }
 
@@ -170,9 +186,10 @@ static int turn(struct lab *lab)
     return LAB_EXIT_OK;
 }
 
+/* Of an engine. */
 static uint64_t kv_tokens(const struct lab *lab)
 {
-    const struct kvmem_settings *kv = &lab->loop.engines[0].kv.settings;
+    const struct kvmem_settings *kv = &lab->engines[0].kv->settings;
     return (uint64_t)kv->device_blocks * kv->block_tokens;
 }
 
@@ -193,7 +210,8 @@ static int report(struct lab *lab)
     free(scratch);
     int code = tables_programs(lab);
     result->round_s = cost_round_s(lab->settings->cost, kv_tokens(lab));
-    result->load = result->rate * result->cost_mean * result->round_s / (double)kv_tokens(lab);
+    result->load = result->rate * result->cost_mean * result->round_s /
+                   (double)(kv_tokens(lab) * lab->limits.engines);
     result->middle = sessions_figures(&lab->clients.sessions);
     result->makespan_s = (double)(lab->now_us - LAB_EPOCH_US) / 1e6;
     result->busy_s = (double)stats->engine_busy_us / 1e6;
@@ -203,6 +221,7 @@ static int report(struct lab *lab)
     result->preemptions = stats->preemptions;
     result->recomputed_tokens = stats->recomputed_tokens;
     result->context_tokens = lab->limits.context_tokens;
+    result->engines_count = lab->limits.engines;
     result->steps_per_plan = lab->limits.steps_per_plan;
     result->system = lab->settings->system;
     result->cost = lab->settings->cost->name;
@@ -219,8 +238,10 @@ static int open_files(struct lab *lab)
     if (code != LAB_EXIT_OK || settings->timeline_path == NULL) {
         return code;
     }
-    return timeline_open(&lab->timeline, settings->timeline_path, lab->result.programs,
-                         lab->result.calls, lab->step.layout.rows_max);
+    const struct timeline_counts counts = {
+        .engines = lab->limits.engines, .slots = lab->step.layout.rows_max,
+        .programs = lab->result.programs, .calls = lab->result.calls};
+    return timeline_open(&lab->timeline, settings->timeline_path, &counts);
 }
 
 int lab_begin(struct lab *lab, const struct lab_settings *settings, const struct trace *trace)
@@ -258,8 +279,10 @@ int lab_end(struct lab *lab)
     lab_flow_free(lab);
     prompts_free(&lab->prompts);
     free(lab->predictor_memory);
-    free(lab->rows);
-    free(lab->blocks);
+    for (uint32_t i = 0; i < lab->limits.engines; i++) {
+        free(lab->engines[i].rows);
+        free(lab->engines[i].blocks);
+    }
     free(lab->seen);
     free(lab->sockets.sockets);
     return code;

@@ -146,6 +146,8 @@ static int derive(struct lab *lab)
         fprintf(stderr, "agentix-lab: %s\n", error.text);
         return LAB_EXIT_USAGE;
     }
+    lab->limits.engines = lab->settings->engines > 0 ? lab->settings->engines : 1;
+    ASSERT(lab->limits.engines <= WORLD_ENGINES_MAX);
     return LAB_EXIT_OK;
 }
 

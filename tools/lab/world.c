@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: struct world for the lab: a clock that jumps, one connection or one for each tenant, an
- * engine that is done when its cost has passed.
+ * What: struct world for the lab: a clock that jumps, one connection or one for each tenant, and
+ * engines that are done when the cost of their step has passed.
  *
  * Invariants: time moves only in wait(), when nothing is ready, to the earliest of the caller's
- * bound, the end of the step and the next call that is due; never before all connections are open.
+ * bound, the end of a step, the next call that is due and the next death of an engine; never before
+ * all connections are open.
  * A socket takes whatever is sent, at once and whole, so a frame never comes in pieces. Tenants are
  * users of the unix socket: tenant i has the number i + 1, and all are in the group LAB_GROUP.
  *
@@ -137,11 +138,24 @@ static void entropy(void *self, void *bytes, uint32_t count)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* When the first step in flight is done; UINT64_MAX: there is none. */
+static uint64_t next_step_us(const struct lab *lab)
+{
+    uint64_t next_us = UINT64_MAX;
+    for (uint32_t i = 0; i < lab->limits.engines; i++) {
+        const struct lab_engine *engine = &lab->engines[i];
+        if (engine->in_flight && engine->due_us < next_us) {
+            next_us = engine->due_us;
+        }
+    }
+    return next_us;
+}
+
 static uint32_t collect(struct lab *lab, struct world_event *events, uint32_t max)
 {
     const struct lab_sockets *sockets = &lab->sockets;
     uint32_t count = 0;
-    if (lab->engine_in_flight && lab->engine_due_us <= lab->now_us) {
+    if (next_step_us(lab) <= lab->now_us) {
         events[count++] = (struct world_event){.source = WORLD_SOURCE_ENGINE};
     }
     if (sockets->listening && next_client(sockets) < sockets->count) {
@@ -158,14 +172,17 @@ static uint32_t collect(struct lab *lab, struct world_event *events, uint32_t ma
     return count;
 }
 
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void advance(struct lab *lab, uint64_t until_us)
 {
-    uint64_t due_us = player_next_us(&lab->clients.player), flow_us = lab_flow_next_us(lab);
-    due_us = flow_us < due_us ? flow_us : due_us;
-    uint64_t next_us = due_us < until_us ? due_us : until_us;
-    if (lab->engine_in_flight && lab->engine_due_us < next_us) {
-        next_us = lab->engine_due_us;
-    }
+    uint64_t next_us = earliest(player_next_us(&lab->clients.player), lab_flow_next_us(lab));
+    next_us = earliest(next_us, until_us);
+    next_us = earliest(next_us, next_step_us(lab));
+    next_us = earliest(next_us, lab_death_next_us(lab));
     if (next_us > lab->now_us && next_us != UINT64_MAX) {
         lab->now_us = next_us;
     }
@@ -185,7 +202,9 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     struct lab *lab = self;
     uint64_t begun_ns = aside_begin(lab);
     ASSERT(max >= 3);
-    lab_engine_hear(lab);
+    for (uint32_t i = 0; i < lab->limits.engines; i++) {
+        lab_engine_hear(lab, &lab->engines[i]);
+    }
     if (lab->sockets.open) {
         lab_flow_act(lab);
     }
@@ -201,42 +220,57 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
     return count;
 }
 
-/* ---- the engine ------------------------------------------------------------------------------ */
+/* ---- the engines ----------------------------------------------------------------------------- */
 
-static void engine_submit(void *self, uint32_t engine)
+static struct lab_engine *engine_at(struct lab *lab, uint32_t index)
+{
+    ASSERT(index < lab->limits.engines);
+    return &lab->engines[index];
+}
+
+static void engine_submit(void *self, uint32_t index)
 {
     struct lab *lab = self;
+    struct lab_engine *engine = engine_at(lab, index);
     uint64_t begun_ns = aside_begin(lab);
-    ASSERT(engine == 0 && !lab->engine_in_flight);
-    lab_engine_run(lab);
+    ASSERT(!engine->in_flight && engine->down_until_us <= lab->now_us);
+    lab_engine_run(lab, engine);
     lab->acted = true;
-    lab_memory_sample(lab);
+    lab_memory_sample(lab, engine);
     aside_end(lab, begun_ns);
 }
 
-static enum world_engine engine_poll(void *self, uint32_t engine)
+static enum world_engine engine_poll(void *self, uint32_t index)
 {
     struct lab *lab = self;
-    ASSERT(engine == 0);
+    struct lab_engine *engine = engine_at(lab, index);
     lab->heartbeat++;
-    if (!lab->engine_in_flight) {
+    if (lab_death_comes(lab, engine)) {
+        lab->acted = true;
+        return WORLD_ENGINE_LOST;
+    }
+    if (engine->down_until_us > lab->now_us) {
+        return WORLD_ENGINE_DOWN;
+    }
+    if (!engine->in_flight) {
         return WORLD_ENGINE_IDLE;
     }
-    if (lab->engine_due_us > lab->now_us) {
+    if (engine->due_us > lab->now_us) {
         return WORLD_ENGINE_BUSY;
     }
     uint64_t begun_ns = aside_begin(lab);
-    lab->engine_in_flight = false;
+    engine->in_flight = false;
     lab->acted = true;
-    lab_engine_tell(lab);
+    lab_engine_tell(lab, engine);
     aside_end(lab, begun_ns);
     return WORLD_ENGINE_DONE;
 }
 
-static uint64_t engine_heartbeat(void *self, uint32_t engine)
+static uint64_t engine_heartbeat(void *self, uint32_t index)
 {
-    ASSERT(engine == 0);
-    return ((struct lab *)self)->heartbeat;
+    const struct lab *lab = self;
+    ASSERT(index < lab->limits.engines);
+    return lab->heartbeat;
 }
 
 void lab_world_init(struct lab *lab)

@@ -65,6 +65,15 @@ static json_t *json_of(const struct lab_flow *flow, uint32_t index)
     return object;
 }
 
+static uint64_t in_blocks(const struct lab *lab)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < lab->limits.engines; i++) {
+        blocks += lab->engines[i].kv->counters.in_blocks;
+    }
+    return blocks;
+}
+
 static int write_json(const struct lab *lab, const char *path)
 {
     json_t *root = json_object(), *batches = json_array();
@@ -75,8 +84,7 @@ static int write_json(const struct lab *lab, const char *path)
                         json_integer((json_int_t)lab->loop.stats.preemptions));
     json_object_set_new(root, "recomputed_tokens",
                         json_integer((json_int_t)lab->loop.stats.recomputed_tokens));
-    json_object_set_new(root, "swap_in_blocks",
-                        json_integer((json_int_t)lab->loop.engines[0].kv.counters.in_blocks));
+    json_object_set_new(root, "swap_in_blocks", json_integer((json_int_t)in_blocks(lab)));
     for (uint32_t i = 0; i < lab->settings->flow.batches; i++) {
         json_array_append_new(batches, json_of(&lab->flow, i));
     }
