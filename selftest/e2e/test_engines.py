@@ -15,6 +15,7 @@ from engines import Load, answers, kill, rows, sampling, prompt, wait_busy
 from protocol import FAILED, Client
 from skip import Skip, long
 from test_gpu import ON_SOFT
+from test_prefixes import SYSTEM, WHOLE, Ids, ask_all, tokens_of
 from test_worker import said
 
 ONE_THREAD = (NOISE, "engine.threads=1")
@@ -122,6 +123,40 @@ def test_a_worker_killed_under_load_costs_the_others_nothing():
                    for word in load.health), load.health
         a.wait_ready()
         a.wait_back()
+
+
+def test_a_worker_that_hangs_under_load_is_replaced_and_its_calls_end_rightly():
+    expected = answers(40, 60, NOISE)
+    with Appliance(*ONE_THREAD, "engine.workers=2", "engine.failures=0", "engine.hang=2s") as a:
+        with Load(a, expected) as load:
+            wait_busy(a, load)
+            worker = rows(a)[1]["worker_pid"]
+            stop(worker)
+            for _ in range(3):
+                wait_busy(a, load, but=1)
+            wait_for(lambda: said(a, "engine 1 worker was hung pid=%d" % worker) == 1, "it is told")
+            wait_busy(a, load)
+        assert any("engine 1" in word for word in load.health), load.health
+        a.wait_ready()
+        a.wait_back()
+
+
+def test_each_engine_has_the_prefixes_before_it_serves_and_after_a_kill():
+    with Appliance(NOISE, "kv.sharing=off") as a, Client(a.tcp) as c:
+        alone = tokens_of(ask_all(c))
+    with Ids(SYSTEM) as path, Appliance(NOISE, "engine.workers=2", "prefix.1=" + path,
+                                        "sched.balance=rr") as a, Client(a.tcp) as c:
+        assert a.stats()["kv_blocks_declared"] == 2 * 6, a.stats()
+        for number, engine in enumerate((None, 0, 1)):
+            if engine is not None:
+                worker = rows(a)[engine]["worker_pid"]
+                os.kill(worker, signal.SIGKILL)
+                wait_for(lambda: rows(a)[engine]["worker_pid"] not in (0, worker), "a successor")
+            answered = ask_all(c, first_id=1 + 10 * number)
+            assert tokens_of(answered) == alone
+            assert all(cached >= WHOLE for _, cached in answered[:4]), answered
+        steps = [row["steps"] for row in rows(a)]
+        assert min(steps) > 0, steps
 
 
 def test_health_names_an_engine_that_is_silent_and_the_others_serve():
