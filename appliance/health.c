@@ -20,6 +20,11 @@ const char *health_name(enum health_state state)
     return names[state];
 }
 
+bool health_serves(const struct health *health)
+{
+    return health->state == HEALTH_READY || (health->state == HEALTH_DEGRADED && health->moves);
+}
+
 const char *health_failure(const struct health_facts *facts)
 {
     const char *failure = NULL;

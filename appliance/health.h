@@ -47,5 +47,7 @@ struct health_facts {
 void health_judge(struct health *health, const struct health_facts *facts);
 /* Why no engine will serve any more; NULL: one will. */
 const char *health_failure(const struct health_facts *facts);
+/* True when a load balancer may send calls here: also when an engine of several is away. */
+bool health_serves(const struct health *health);
 /* The word that the `health` command begins with. */
 const char *health_name(enum health_state state);

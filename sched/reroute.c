@@ -6,9 +6,8 @@
  *   what goes along    the call's tokens, its service, its wait, what its program has had
  *   what stays         KV, which is computed again
  *
- * Invariants: a call changes its engine only while it owns no block and is in no step. An engine
- * whose step is in flight, or whose calls own blocks, keeps its calls until it is lost or has given
- * that up: until then it may be back.
+ * Invariants: a call changes its engine only while it owns no block and is in no step. The others
+ * stay until the engine is lost: until then it may be back.
  * Bounds: O(calls of the engine), each as a call that arrives; when an engine stops, O(programs).
  */
 #include "sched/admission.h"
@@ -47,17 +46,34 @@ static void move(struct sched_engine *engine, struct call *call, uint64_t now_us
                (struct event_what){EVENT_REROUTED, {engine->index, call->engine}});
 }
 
-static void move_queue(struct sched_engine *engine, const struct sched_queue *queue,
-                       uint64_t now_us)
+/* There will be no plan that says what tenants want. */
+static void forget_wishes(struct sched_engine *engine)
 {
-    struct call *call;
-    while ((call = sched_queue_first(engine, queue, CALL_LIST_ALL)) != NULL) {
-        move(engine, call, now_us);
+    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
+        engine->lanes[i].wants = false;
     }
 }
 
-/* All calls, in the order of its queues. */
-static void move_all(struct sched_engine *engine, uint64_t now_us)
+static bool may_leave(const struct sched_engine *engine, const struct call *call)
+{
+    return call->state == CALL_QUEUED && !sched_call_is_resident(engine, call);
+}
+
+static void move_queue(struct sched_engine *engine, const struct sched_queue *queue,
+                       uint64_t now_us)
+{
+    struct call *call = sched_queue_first(engine, queue, CALL_LIST_ALL);
+    while (call != NULL) {
+        struct call *next = sched_queue_next(engine, call);
+        if (may_leave(engine, call)) {
+            move(engine, call, now_us);
+        }
+        call = next;
+    }
+}
+
+/* All calls that may leave, in the order of the queues. */
+static void move_calls(struct sched_engine *engine, uint64_t now_us)
 {
     for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
         for (uint32_t q = 0; q < engine->sched->settings.queues; q++) {
@@ -65,16 +81,10 @@ static void move_all(struct sched_engine *engine, uint64_t now_us)
             move_queue(engine, &engine->lanes[i].held[q], now_us);
         }
     }
-    ASSERT(engine->open_calls == 0);
-    for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
-        engine->lanes[i].wants = false;
+    if (engine->open_calls == 0) {
+        forget_wishes(engine);
+        sched_active_clear(engine);
     }
-    sched_active_clear(engine);
-}
-
-static bool may_be_left(const struct sched_engine *engine)
-{
-    return !engine->serves && !engine->step_in_flight && engine->resident_calls == 0;
 }
 
 void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us)
@@ -92,8 +102,8 @@ void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_
         any_serves = any_serves || sched->engines[i].serves;
     }
     for (uint32_t i = 0; any_serves && i < sched->settings.engines; i++) {
-        if (may_be_left(&sched->engines[i])) {
-            move_all(&sched->engines[i], now_us);
+        if (!sched->engines[i].serves) {
+            move_calls(&sched->engines[i], now_us);
         }
     }
 }

@@ -258,9 +258,9 @@ MUST_CHECK enum sched_verdict sched_engine_settle(struct sched_engine *engine, u
 /* The step in flight is lost and so is all KV of the engine: its calls go back to their queues with
  * their attained service kept, and will be recomputed from their tokens. */
 void sched_engine_lost(struct sched_engine *engine, uint64_t now_us);
-/* The engine takes steps, or it does not for now. Its calls, when it is lost and others serve, are
- * routed anew; so are those that wait where none serves, when one begins to. Where there is one
- * engine its calls wait for it. O(its calls + programs). */
+/* The engine takes steps, or it does not for now. Where others serve, its calls that have no KV are
+ * routed anew: all of them once it is lost. So are those that wait where none serves, when one
+ * begins to. Where there is one engine its calls wait for it. O(its calls + programs). */
 void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us);
 /* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
  * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm

@@ -115,11 +115,17 @@ static void lose_worker(struct engine *engine, uint64_t now_us)
     sched_engine_serves(sched_of(engine), false, now_us);
 }
 
-/* From when its worker is up, has computed the canary rightly and holds the prefixes, until that
- * worker is lost or wrong. */
-static bool serves(const struct engine *engine)
+static bool is_silent(const struct engine *engine, uint64_t now_us)
 {
-    bool is_up = engine->state != WORLD_ENGINE_DOWN && !canary_has_failed(&engine->canary);
+    return now_us - engine->heartbeat_seen_us > SILENCE_MAX_US;
+}
+
+/* From when its worker is up, has computed the canary rightly and holds the prefixes, until that
+ * worker is silent, wrong or lost. */
+static bool serves(const struct engine *engine, uint64_t now_us)
+{
+    bool is_up = engine->state != WORLD_ENGINE_DOWN && !is_silent(engine, now_us) &&
+                 !canary_has_failed(&engine->canary);
     bool is_prepared = engine_is_ready(engine) && !canary_is_awaited(&engine->canary);
     return is_up && (is_prepared || sched_of(engine)->serves);
 }
@@ -134,8 +140,8 @@ void engine_settle(struct engine *engine, uint64_t now_us)
     } else if (engine->state == WORLD_ENGINE_BUSY && sched_of(engine)->step_in_flight) {
         sched_engine_progress(sched_of(engine), now_us);
     }
-    if (serves(engine) != sched_of(engine)->serves) {
-        sched_engine_serves(sched_of(engine), serves(engine), now_us);
+    if (serves(engine, now_us) != sched_of(engine)->serves) {
+        sched_engine_serves(sched_of(engine), serves(engine, now_us), now_us);
     }
 }
 
@@ -216,7 +222,7 @@ bool engine_is_stuck(const struct engine *engine, uint64_t now_us)
 
 const char *engine_trouble(const struct engine *engine, uint64_t now_us)
 {
-    if (now_us - engine->heartbeat_seen_us > SILENCE_MAX_US) {
+    if (is_silent(engine, now_us)) {
         return "engine silent";
     }
     if (engine_is_stuck(engine, now_us)) {

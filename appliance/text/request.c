@@ -96,7 +96,7 @@ static void answer_http(const struct textport_turn *turn, struct textport_slot *
         ASSERT(textpage_render(&body, command, (uint32_t)strlen(command), turn->view,
                                turn->now_us));
     }
-    if (slot->request == HTTP_HEALTH && turn->view->health->state != HEALTH_READY) {
+    if (slot->request == HTTP_HEALTH && !health_serves(turn->view->health)) {
         result = "503 Service Unavailable";
     }
     text_add(&head, "HTTP/1.0 ");

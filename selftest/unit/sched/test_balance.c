@@ -225,15 +225,18 @@ static void test_where_none_serves_calls_wait_for_the_first_that_does(void **sta
     run_all(box);
 }
 
-/* A condemned worker's step is in flight until it is gone, and calls with blocks cannot leave. */
-static void test_a_condemned_engine_keeps_its_calls_until_it_is_lost(void **state)
+/* A condemned worker's step is in flight until it is gone. What waits need not wait for that. */
+static void test_what_runs_on_a_condemned_engine_stays_until_it_is_lost(void **state)
 {
     (void)state;
     struct box *box = start(SCHED_BALANCE_PROGRAM, 2);
     uint32_t running = bench_call(box->bench, 1, 5, 6);
     assert_int_equal(engine_of(box, running), 0);
     assert_true(box_launch(box, 0));
+    uint32_t waiting = bench_call(box->bench, 1, 5, 2);
+    assert_int_equal(engine_of(box, waiting), 0);
     box_serve(box, 0, false);
+    assert_int_equal(engine_of(box, waiting), 1);
     uint32_t late = bench_call(box->bench, 1, 5, 2);
     assert_int_equal(engine_of(box, late), 1);
     assert_int_equal(engine_of(box, running), 0);
@@ -428,7 +431,7 @@ int main(void)
         cmocka_unit_test(test_calls_of_a_lost_engine_go_to_others),
         cmocka_unit_test(test_new_calls_go_to_engines_that_serve),
         cmocka_unit_test(test_where_none_serves_calls_wait_for_the_first_that_does),
-        cmocka_unit_test(test_a_condemned_engine_keeps_its_calls_until_it_is_lost),
+        cmocka_unit_test(test_what_runs_on_a_condemned_engine_stays_until_it_is_lost),
         cmocka_unit_test(test_a_call_takes_its_waiting_along),
         cmocka_unit_test(test_no_program_is_active_on_a_lost_engine),
         cmocka_unit_test(test_a_program_sinks_on_all_engines),
