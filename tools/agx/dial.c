@@ -139,6 +139,13 @@ void dial_use_key(const struct agx_key *key)
     process_key = key;
 }
 
+static const char *process_affinity;
+
+void dial_use_affinity(const char *affinity)
+{
+    process_affinity = affinity;
+}
+
 /* No key on a unix socket: there the kernel identifies the client. */
 static const struct agx_key *key_for(const char *to)
 {
@@ -167,8 +174,10 @@ enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
     }
     dial->to = to;
     dial->breaks = 0;
-    enum agx_result result = agx_open(&dial->agx, to, dial->buffer, dial->buffer_bytes,
-                                      DIAL_TIMEOUT_MS);
+    const struct agx_target target = {
+        .address = to, .affinity = dial->affinity != NULL ? dial->affinity : process_affinity};
+    enum agx_result result = agx_open_target(&dial->agx, &target, dial->buffer,
+                                             dial->buffer_bytes, DIAL_TIMEOUT_MS);
     if (result == AGX_OK) {
         result = authenticate(&dial->agx, to);
         if (result != AGX_OK) {

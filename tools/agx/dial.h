@@ -19,6 +19,7 @@
 struct dial {
     struct agx agx;
     const char *to;
+    const char *affinity;           /* NULL: that of the process, if it has one */
     void *buffer;
     size_t buffer_bytes;
     uint32_t breaks;                /* since the last event */
@@ -27,6 +28,8 @@ struct dial {
 
 /* Later connections over TCP prove that they have this key, which the caller keeps. NULL: none. */
 void dial_use_key(const struct agx_key *key);
+/* Affinity key of later connections that have none of their own; NULL: a random one for each. */
+void dial_use_affinity(const char *affinity);
 /* Opens a connection with room for frames of `frame_bytes` in both directions. The first call takes
  * the buffer, later ones use it again. A busy appliance is asked again, one that starts is waited
  * for. EXIT_COMPLETE, or an exit code after a message. */

@@ -2,6 +2,7 @@
 #include "tools/agx/lanes.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,9 +13,10 @@
 
 /*
  * What: connections that are opened when they are needed.
- * Invariant: lane i was opened before lane i + 1. A call takes the first lane with room, so a
- * replay that needs one connection uses one. After the appliance refuses a connection, the present
- * number is the limit. After a try without an answer, we try again for DIAL_PATIENCE_MS, because
+ * Invariant: lane i was opened before lane i + 1, except in a pool. A call takes the first lane
+ * with room, so a replay that needs one connection uses one. After the appliance refuses a
+ * connection, the present number is the limit; a pool waits, because each of its lanes leads to an
+ * appliance of its own. After a try without an answer, we try again for DIAL_PATIENCE_MS, because
  * the appliance has answered before.
  * Bounds: LANES_MAX buffers, each taken at the lane's first opening and used again.
  */
@@ -52,6 +54,30 @@ static int be_patient(struct lanes *lanes, const struct dial *dial, enum agx_res
     return LANES_FULL;
 }
 
+int lanes_make_pool(struct lanes *lanes, uint32_t count)
+{
+    uint8_t id[AGX_ID_BYTES];
+    unsigned long long run;
+    if (agx_unique_id(id) != AGX_OK) {
+        return dial_fail(NULL, AGX_ERROR_SYSTEM, "a name of the pool");
+    }
+    memcpy(&run, id, sizeof run);
+    lanes->pool = lanes->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct lane *lane = &lanes->lane[i];
+        snprintf(lane->affinity, sizeof lane->affinity, "agx-%016llx-%u", run, i);
+        lane->dial.affinity = lane->affinity;
+    }
+    return EXIT_COMPLETE;
+}
+
+/* True when another try may find a place: in a pool, at a busy appliance. */
+static bool may_wait(const struct lanes *lanes, enum agx_result result)
+{
+    return result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED ||
+           result == AGX_ERROR_TIMEOUT || (result == AGX_ERROR_BUSY && lanes->pool > 0);
+}
+
 /* Opens one lane. A busy appliance means that the lanes so far are the limit. */
 static int open_lane(struct lanes *lanes, uint32_t index)
 {
@@ -60,7 +86,7 @@ static int open_lane(struct lanes *lanes, uint32_t index)
         return LANES_FULL;
     }
     enum agx_result result = dial_try(&lane->dial, lanes->to, lanes->frame_bytes);
-    if (result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED || result == AGX_ERROR_TIMEOUT) {
+    if (may_wait(lanes, result)) {
         return be_patient(lanes, &lane->dial, result);
     }
     lanes->away_since_us = lanes->again_us = lanes->away_tries = 0;
@@ -75,8 +101,21 @@ static int open_lane(struct lanes *lanes, uint32_t index)
     return (int)index;
 }
 
-int lanes_pick(struct lanes *lanes)
+static int pick_in_pool(struct lanes *lanes, uint32_t index)
 {
+    const struct lane *lane = &lanes->lane[index];
+    if (!lane->is_open) {
+        return open_lane(lanes, index);
+    }
+    bool has_room = agx_is_open(&lane->dial.agx) && lane->open_calls < lanes->calls_max;
+    return has_room ? (int)index : LANES_FULL;
+}
+
+int lanes_pick(struct lanes *lanes, uint32_t session)
+{
+    if (lanes->pool > 0) {
+        return pick_in_pool(lanes, session % lanes->pool);
+    }
     for (uint32_t i = 0; i < lanes->count; i++) {
         struct lane *lane = &lanes->lane[i];
         if (!lane->is_open && i < lanes->limit) {

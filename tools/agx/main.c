@@ -106,7 +106,7 @@ static void list_commands(char *text, size_t bytes)
 
 int main(int argc, char **argv)
 {
-    const char *to = DEFAULT_ADDRESS, *key_file = NULL;
+    const char *to = DEFAULT_ADDRESS, *key_file = NULL, *affinity = NULL;
     char more[2048];
     int rest = argc;
     const struct argument rows[] = {
@@ -115,10 +115,14 @@ int main(int argc, char **argv)
         {"--key-file", "FILE", ARGUMENT_TEXT, &key_file, 0, 0,
          "the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
          "the same line in the variable " KEY_VARIABLE},
+        {"--affinity", "KEY", ARGUMENT_TEXT, &affinity, 0, 0,
+         "behind a load balancer, equal keys reach the same appliance\n(docs/fleet.md); "
+         "at most 63 bytes (default: a random one)"},
     };
     const struct command_line line = {
         .program = "agx",
-        .usage = "[--to unix:PATH|HOST:PORT] [--key-file FILE] COMMAND [OPTION]...",
+        .usage = "[--to unix:PATH|HOST:PORT] [--key-file FILE] [--affinity KEY] COMMAND "
+                 "[OPTION]...",
         .more = more, .rest = &rest, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     list_commands(more, sizeof more);
     int code = command_line_parse(&line, argc, argv);
@@ -133,5 +137,10 @@ int main(int argc, char **argv)
         command_line_help(&line, stdout);
         return EXIT_COMPLETE;
     }
+    if (affinity != NULL && strlen(affinity) > AGX_AFFINITY_BYTES) {
+        fprintf(stderr, "agx: --affinity: more than %d bytes\n", AGX_AFFINITY_BYTES);
+        return EXIT_USAGE;
+    }
+    dial_use_affinity(affinity);
     return run_with_key(to, key_file, argc - rest, argv + rest);
 }

@@ -74,6 +74,9 @@ static int parse(struct replay *replay, int argc, char **argv)
          "arrivals, programs a second (default: the trace's)"},
         {"--sessions", "N", ARGUMENT_U32, &replay->sessions, 1, 1 << 20,
          "a closed load: N programs are open, and a new one starts\nwhen one ends"},
+        {"--pool", "N", ARGUMENT_U32, &replay->pool, 1, LANES_MAX,
+         "N connections, each with an affinity key of its own: a program's\n"
+         "calls all take the same one (docs/fleet.md)"},
         {"--token-scale", "F", ARGUMENT_F64, &replay->token_scale, 1e-6, 1e3,
          "times every count of tokens, at least 1 stays (default 1)"},
         {"--gap-scale", "F", ARGUMENT_F64, &replay->gap_scale, 0, 1e3,
@@ -176,6 +179,12 @@ static int prepare(struct replay *replay, const char *to)
     int code = lanes_init(&replay->lanes, to, &replay->retry, &welcome);
     if (code != EXIT_COMPLETE) {
         return code;
+    }
+    if (replay->pool > 0) {
+        code = lanes_make_pool(&replay->lanes, replay->pool);
+        if (code != EXIT_COMPLETE) {
+            return code;
+        }
     }
     struct prompt_limits limits = {
         .token_scale = replay->token_scale, .context_tokens = welcome.context_tokens_max,

@@ -40,7 +40,7 @@ struct replay {
     int code;                       /* anything but EXIT_COMPLETE ends the replay */
     /* options */
     const char *path, *json, *calls_path;
-    uint32_t programs, sessions;
+    uint32_t programs, sessions, pool;
     double rate, token_scale, gap_scale;
 };
 

@@ -118,7 +118,7 @@ static void submit(struct replay *replay, uint32_t index)
     if (player->runs[player->calls[index].run].failed) {
         return;
     }
-    int lane = lanes_pick(&replay->lanes);
+    int lane = lanes_pick(&replay->lanes, player->calls[index].run);
     if (lane < 0) {
         pause_call(replay, index, LANE_WAIT_US);
         replay->code = lane == LANES_FAIL ? EXIT_CONNECT : replay->code;
@@ -224,7 +224,8 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
     }
 }
 
-/* The appliance went away: its open calls are sent again, and yield the same tokens. */
+/* The appliance went away: its open calls are sent again, and yield the same tokens. What answers
+ * next may be another one, which has not heard of their programs. */
 static void on_closed(struct replay *replay, uint32_t lane)
 {
     replay->measure.reconnects++;
@@ -235,6 +236,7 @@ static void on_closed(struct replay *replay, uint32_t lane)
             continue;
         }
         call->is_sent = false;
+        replay->runs[replay->player.calls[i].run].is_named = false;
         if (call->closed_tries++ < CLOSED_TRIES_MAX) {
             pause_call(replay, i, lanes_retry_us(0));
         } else {

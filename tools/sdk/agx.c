@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "config/base/assert.h"
-#include "config/base/fnv.h"
 #include "tools/sdk/session.h"
 #include "tools/sdk/socket.h"
 
@@ -263,6 +262,7 @@ enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t
         return AGX_ERROR_ARGUMENT;
     }
     enum agx_result result = agx_session_init(agx, buffer, buffer_bytes);
+    result = result == AGX_OK ? agx_session_name(agx, NULL) : result;
     if (result != AGX_OK) {
         close(descriptor);
         return result;
@@ -270,20 +270,28 @@ enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t
     return attach(agx, descriptor, agx_socket_deadline(timeout_ms));
 }
 
-enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
-                         int timeout_ms)
+enum agx_result agx_open_target(struct agx *agx, const struct agx_target *target, void *buffer,
+                                size_t buffer_bytes, int timeout_ms)
 {
     int descriptor = -1;
-    if (agx == NULL || address == NULL) {
+    if (agx == NULL || target == NULL || target->address == NULL) {
         return AGX_ERROR_ARGUMENT;
     }
     enum agx_result result = agx_session_init(agx, buffer, buffer_bytes);
+    result = result == AGX_OK ? agx_session_name(agx, target->affinity) : result;
     if (result != AGX_OK) {
         return result;
     }
     uint64_t deadline_ms = agx_socket_deadline(timeout_ms);
-    result = agx_socket_connect(address, deadline_ms, &descriptor);
+    result = agx_socket_connect(target->address, deadline_ms, &descriptor);
     return result == AGX_OK ? attach(agx, descriptor, deadline_ms) : result;
+}
+
+enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
+                         int timeout_ms)
+{
+    const struct agx_target target = {.address = address};
+    return agx_open_target(agx, &target, buffer, buffer_bytes, timeout_ms);
 }
 
 void agx_close(struct agx *agx)
@@ -447,23 +455,6 @@ enum agx_result agx_flow_end(struct agx *agx, struct agx_flow_run *run, int canc
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */
-
-enum agx_result agx_unique_id(uint8_t id[AGX_ID_BYTES])
-{
-    return agx_socket_entropy(id, AGX_ID_BYTES);
-}
-
-void agx_program_id(const char *name, uint8_t id[AGX_ID_BYTES])
-{
-    uint64_t hash = FNV_START;
-    for (uint32_t half = 0; half < 2; half++) {
-        /* The second half goes on from the first, so it sees another start. */
-        hash = fnv_add(hash, name, strlen(name));
-        for (uint32_t i = 0; i < 8; i++) {
-            id[8 * half + i] = (uint8_t)(hash >> (8 * i));
-        }
-    }
-}
 
 const struct agx_fault *agx_fault(const struct agx *agx)
 {

@@ -11,11 +11,10 @@
  *                    when it is ready, call agx_next() with a timeout of 0 until AGX_AGAIN
  * After a break:     on AGX_ERROR_CLOSED call agx_resume() and go on; nothing is lost
  *
- * Every function that can fail returns an enum agx_result. Each error is distinct; agx_fault() says
- * which field was refused, what was found, and what is allowed. Nothing blocks beyond its timeout.
- * An error that ends the connection is final: every later function returns it again, except
- * agx_close() and agx_resume(). The appliance is not trusted: the library checks every byte, token
- * indices and digests included.
+ * Every function that can fail returns an enum agx_result; agx_fault() says which field was
+ * refused, what was found, and what is allowed. Nothing blocks beyond its timeout. An error that
+ * ends the connection is final: every later function returns it again, but for agx_close() and
+ * agx_resume(). The appliance is not trusted: every byte, token index and digest is checked.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +29,7 @@ extern "C" {
 #define AGX_STOP_TEXTS_MAX  4
 #define AGX_PARTS_MAX       65535
 #define AGX_CLASS_BYTES     32
+#define AGX_AFFINITY_BYTES  63
 
 enum agx_result {
     AGX_OK = 0,
@@ -83,8 +83,7 @@ struct agx_chat {           /* how the model wants a conversation to be written;
     char system[512];       /* said where the conversation has no system message */
 };
 
-#define AGX_KEY_ID_BYTES 32
-#define AGX_SECRET_BYTES 32
+enum { AGX_KEY_ID_BYTES = 32, AGX_SECRET_BYTES = 32 };
 struct agx_key {            /* a key in the appliance's file of keys */
     char id[AGX_KEY_ID_BYTES];              /* zero-terminated */
     uint8_t secret[AGX_SECRET_BYTES];
@@ -194,7 +193,7 @@ struct agx {
     uint32_t busy_ms;                       /* then the longest retry_ms */
     uint64_t resend_ms, connect_ms;         /* not before these times; 0: at once */
     uint64_t lot;                           /* of agx_retry_ms() */
-    int is_admitted;                        /* the handshake is complete */
+    int is_admitted; char name[64];         /* the handshake is complete; in HELLO */
     int chat_due; uint32_t chat_first; uint64_t chat_nonce; /* more of `chat` is to be asked for */
     uint8_t server_nonce[32], expected_mac[32];
     struct agx_open_call calls[AGX_CALLS_MAX];
@@ -202,14 +201,18 @@ struct agx {
 };
 
 /* Connects and waits for WELCOME. `address` is "unix:PATH" or "HOST:PORT" (numeric HOST, [::1] for
- * IPv6). `buffer`, of AGX_BUFFER_BYTES_MIN to AGX_BUFFER_BYTES_MAX bytes, serves both directions
- * and must stay valid until agx_close(). A third of it limits the length of a CALL, another third
- * the length of a frame from the appliance. `timeout_ms` is in milliseconds, here and below; -1: no
- * limit. After an error there is nothing to close. */
-#define AGX_BUFFER_BYTES_MIN (64u << 10)
-#define AGX_BUFFER_BYTES_MAX (1u << 30)
+ * IPv6). `buffer`, of AGX_BUFFER_BYTES_MIN to _MAX bytes, serves both directions and must stay
+ * valid until agx_close(); a third of it limits the length of a CALL, another third that of a frame
+ * from the appliance. `timeout_ms`, here and below: milliseconds; -1: no limit. After an error
+ * there is nothing to close. */
+enum { AGX_BUFFER_BYTES_MIN = 64u << 10, AGX_BUFFER_BYTES_MAX = 1u << 30 };
 enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
                          int timeout_ms);
+/* The same with an affinity key, of at most AGX_AFFINITY_BYTES: where several appliances are behind
+ * a load balancer, equal keys reach the same one (docs/fleet.md). NULL or empty: a random key. */
+struct agx_target { const char *address, *affinity; };
+enum agx_result agx_open_target(struct agx *agx, const struct agx_target *target, void *buffer,
+                                size_t buffer_bytes, int timeout_ms);
 /* The same over a connected stream socket, which belongs to `agx` from then on, also on error. */
 enum agx_result agx_attach(struct agx *agx, int descriptor, void *buffer, size_t buffer_bytes,
                            int timeout_ms);
@@ -220,17 +223,15 @@ enum agx_result agx_authenticate(struct agx *agx, const struct agx_key *key, int
 void agx_close(struct agx *agx);
 /* After AGX_ERROR_CLOSED: connects again, trying until `timeout_ms` is over, and sends every open
  * call again under its ids. A call that has ended in the meantime is answered from the appliance's
- * record. Any other call is computed again and gives the same tokens; after a restart of the
- * appliance (welcome.boot_id is new then) all calls are. The caller gets what it does not have yet:
- * tokens and text go on where they stopped. Tokens and text that come a second time are counted and
- * hashed; if they differ from the first time, AGX_ERROR_DIFFERENT ends the session. `key` is that
- * of agx_authenticate(); NULL: the appliance needs none.
+ * record; any other is computed again, with the same tokens. Where another appliance or the next
+ * start of it answers (welcome.boot_id is new then), all are. The caller gets what it does not have
+ * yet. What comes a second time is counted and hashed; if it differs from the first time,
+ * AGX_ERROR_DIFFERENT ends the session. `key`: of agx_authenticate(); NULL: none is needed.
  *
  * Needs: each struct agx_call of an open call, and what it points to, in its place and unchanged.
- * Costs: no memory; the time of what is computed again; a hash over each text that is received.
- * Not sent again: starts and ends of programs, cancels, pings. Deadlines restart. While the
- * appliance is busy, each agx_next() sends calls again, after the pauses of agx_retry_ms().
- *
+ * Costs: no memory; the time of what is computed again. Not sent again: starts and ends of
+ * programs, cancels, pings. Deadlines restart. While the appliance is busy, each agx_next() sends
+ * calls again, after the pauses of agx_retry_ms().
  * AGX_ERROR_CONNECT, _CLOSED, _BUSY, _TIMEOUT: it did not succeed within the time. The connection
  * is closed and the calls are still open: agx_resume() may be called again, and does not connect
  * sooner than a busy appliance has said. Every other error is final.
@@ -263,11 +264,10 @@ enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce);
  * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */
 enum agx_result agx_next(struct agx *agx, struct agx_event *event, int timeout_ms);
 const struct agx_fault *agx_fault(const struct agx *agx);
-/* After a refusal that `is_busy`: the pause in milliseconds before the same request, with the same
- * struct agx_call, is worth another try. It is never shorter than `hint_ms`, the fault's retry_ms,
- * and grows with each of the `tries` refusals before this one. Up to half of it is added at random,
- * so that clients that were refused together do not return together. `*lot` is the state of the
- * random numbers; any first value will do. The function neither waits nor reads a clock. */
+/* After a refusal that `is_busy`: the pause in milliseconds before the same request is worth a
+ * try. It is never shorter than `hint_ms`, the fault's retry_ms, and grows with each of the `tries`
+ * refusals before. Up to half of it is added at random, so that clients that were refused together
+ * do not return together. `*lot` is the state of the random numbers, at first any value. */
 uint32_t agx_retry_ms(uint32_t hint_ms, uint32_t tries, uint64_t *lot);
 int agx_is_open(const struct agx *agx);         /* no error has ended the connection */
 int agx_descriptor(const struct agx *agx);      /* for an event loop: what to watch, and */

@@ -19,6 +19,8 @@ STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-end
 STATIC_ASSERT(AGX_ID_BYTES == CALL_PROGRAM_ID_BYTES, "one size of program ids");
 STATIC_ASSERT(AGX_KEY_ID_BYTES == WIRE_KEY_ID_BYTES, "one size of key ids");
 STATIC_ASSERT(AGX_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
+STATIC_ASSERT(AGX_AFFINITY_BYTES + 1 == WIRE_NAME_BYTES, "a key fills the name of HELLO");
+STATIC_ASSERT(sizeof((struct agx *)0)->name == WIRE_NAME_BYTES, "one size of names");
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
 STATIC_ASSERT(AGX_PARTS_MAX == WIRE_PARTS_MAX, "one limit of parts");
@@ -65,9 +67,9 @@ enum agx_result agx_session_queue(struct agx *agx, uint32_t bytes)
 
 enum agx_result agx_session_hello(struct agx *agx)
 {
-    struct wire_hello hello = {.version_min = WIRE_VERSION, .version_max = WIRE_VERSION,
-                               .name = "libagx"};
+    struct wire_hello hello = {.version_min = WIRE_VERSION, .version_max = WIRE_VERSION};
     uint32_t room;
+    memcpy(hello.name, agx->name, sizeof hello.name);
     uint8_t *out = agx_session_output(agx, &room);
     return agx_session_queue(agx, wire_hello_encode(&hello, out, room));
 }

@@ -37,6 +37,10 @@ enum agx_result agx_session_resend(struct agx *agx);
 /* Ends the session for a reason from outside; an earlier reason stays. */
 enum agx_result agx_session_break(struct agx *agx, enum agx_result why);
 
+/* What HELLO will say: the affinity key, or, for NULL and for an empty one, a random name.
+ * AGX_ERROR_ARGUMENT: the key is too long. */
+enum agx_result agx_session_name(struct agx *agx, const char *affinity);
+
 /* Queue one request: AGX_AGAIN when it must wait for unsent bytes, AGX_ERROR_SPACE when it can
  * never fit; nothing has changed then. */
 enum agx_result agx_session_hello(struct agx *agx);

@@ -17,6 +17,7 @@ static struct server {
     char path[64], address[80];
     int listener;
     pthread_t thread;
+    char key[WIRE_NAME_BYTES];      /* that the callers must have named */
     uint32_t refused;
     bool is_confused;
 } server;
@@ -57,6 +58,8 @@ static int take_caller(uint8_t boot)
     put(peer, bytes, welcome_frame(boot, bytes));
     server.is_confused |=
         recv(peer, bytes, expected, MSG_WAITALL) != (ssize_t)expected;
+    server.is_confused |= server.key[0] != '\0' && memcmp(bytes + 20, server.key,
+                                                          sizeof server.key) != 0;
     return peer;
 }
 
@@ -82,6 +85,7 @@ static void *play_restarts(void *context)
     return context;
 }
 
+/* With the same affinity key. */
 static void test_resume_survives_a_restart(void **state)
 {
     struct agx agx;
@@ -89,9 +93,11 @@ static void test_resume_survives_a_restart(void **state)
     const struct agx_call call = call_of(1);
     uint32_t tokens = 0, bytes = 0, resumed = 0;
     enum agx_result result;
+    const struct agx_target target = {.address = server.address, .affinity = "session 17"};
     start_server();
+    memcpy(server.key, target.affinity, strlen(target.affinity));
     assert_int_equal(pthread_create(&server.thread, NULL, play_restarts, NULL), 0);
-    assert_int_equal(agx_open(&agx, server.address, buffer, sizeof buffer, 10000), AGX_OK);
+    assert_int_equal(agx_open_target(&agx, &target, buffer, sizeof buffer, 10000), AGX_OK);
     assert_int_equal(agx_call_start(&agx, &call), AGX_OK);
     while (event.kind != AGX_DONE) {
         result = agx_next(&agx, &event, 10000);
@@ -113,6 +119,7 @@ static void test_resume_survives_a_restart(void **state)
     agx_close(&agx);
     pthread_join(server.thread, NULL);
     assert_false(server.is_confused);
+    memset(server.key, 0, sizeof server.key);
     stop_server();
 }
 

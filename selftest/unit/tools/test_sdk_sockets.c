@@ -203,6 +203,51 @@ static void test_requests_wait_for_the_key(void **state)
     close(server);
 }
 
+/* What HELLO says in the bytes 20 to 83 of a connection. */
+static void name_of_attached(char name[WIRE_NAME_BYTES])
+{
+    struct agx agx;
+    int pair[2];
+    uint8_t hello[WIRE_HEADER_BYTES + 68];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(agx_attach(&agx, pair[0], buffer, sizeof buffer, 0), AGX_ERROR_TIMEOUT);
+    assert_int_equal(read(pair[1], hello, sizeof hello), sizeof hello);
+    memcpy(name, hello + 20, WIRE_NAME_BYTES);
+    close(pair[1]);
+}
+
+/* Or a load balancer that goes by the name would send all of them to one appliance. */
+static void test_attach_names_of_clients_without_a_key_differ(void **state)
+{
+    char one[WIRE_NAME_BYTES], other[WIRE_NAME_BYTES];
+    name_of_attached(one);
+    name_of_attached(other);
+    assert_memory_equal(one, "libagx-", 7);
+    assert_int_equal(strnlen(one, sizeof one), 7 + 16);
+    assert_memory_not_equal(one, other, sizeof one);
+}
+
+static void test_open_affinity_key_fills_the_name_or_is_refused(void **state)
+{
+    struct agx agx;
+    struct agx_target target = {.address = "unix:/nonexistent/socket"};
+    char affinity[AGX_AFFINITY_BYTES + 2] = {0};
+    memset(affinity, 'k', AGX_AFFINITY_BYTES);
+    target.affinity = affinity;
+    assert_int_equal(agx_open_target(&agx, &target, buffer, sizeof buffer, 0), AGX_ERROR_CONNECT);
+    assert_string_equal(agx.name, affinity);
+    affinity[AGX_AFFINITY_BYTES] = 'k';
+    assert_int_equal(agx_open_target(&agx, &target, buffer, sizeof buffer, 0),
+                     AGX_ERROR_ARGUMENT);
+    target.affinity = "";
+    assert_int_equal(agx_open_target(&agx, &target, buffer, sizeof buffer, 0), AGX_ERROR_CONNECT);
+    assert_memory_equal(agx.name, "libagx-", 7);
+    target.address = NULL;
+    assert_int_equal(agx_open_target(&agx, &target, buffer, sizeof buffer, 0),
+                     AGX_ERROR_ARGUMENT);
+    assert_int_equal(agx_open_target(&agx, NULL, buffer, sizeof buffer, 0), AGX_ERROR_ARGUMENT);
+}
+
 static void test_attach_silent_or_gone_server(void **state)
 {
     struct agx agx;
@@ -305,6 +350,8 @@ int main(void)
         cmocka_unit_test(test_requests_wait_for_the_key),
         cmocka_unit_test(test_attach_sends_hello_and_answers),
         cmocka_unit_test(test_next_answer_before_close_is_not_lost),
+        cmocka_unit_test(test_attach_names_of_clients_without_a_key_differ),
+        cmocka_unit_test(test_open_affinity_key_fills_the_name_or_is_refused),
         cmocka_unit_test(test_attach_silent_or_gone_server),
         cmocka_unit_test(test_open_bad_addresses),
         cmocka_unit_test(test_open_without_a_listener),

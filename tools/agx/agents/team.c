@@ -182,7 +182,7 @@ static enum agx_result start_call(struct team *team, struct team_seat *seat, uin
 static void send_call(struct team *team, struct team_seat *seat, uint32_t index, uint64_t now_us)
 {
     struct team_call *call = &seat->calls[index];
-    int lane = lanes_pick(&team->lanes);
+    int lane = lanes_pick(&team->lanes, 0);
     if (lane < 0) {
         call->due_us = now_us + ROOM_WAIT_US;
         team->code = lane == LANES_FAIL ? EXIT_CONNECT : team->code;

@@ -15,7 +15,7 @@ import time
 from agentix import frames, wire
 from agentix.call import Call
 from agentix.chat import Format, Prompt
-from agentix.connection import Connection, read_key
+from agentix.connection import Connection, affinity_key, read_key
 from agentix.errors import Error, Lost, ProtocolError, Refused
 from agentix.sampling import Sampling
 
@@ -29,10 +29,13 @@ FLOW_REQUESTS = {frames.FLOW_OPEN, frames.ROW, frames.ANSWER, frames.FLOW_CLOSE,
                  frames.FLOW_CANCEL}
 
 
-async def connect(address="127.0.0.1:7411", *, key=None, key_file=None, patience_s=60.0):
+async def connect(address="127.0.0.1:7411", *, key=None, key_file=None, patience_s=60.0,
+                  affinity=""):
     """A client that is connected. `key` is an id and 32 bytes, `key_file` a file as
-    `agx --key-file` takes it. A refusal as busy, or a break, is borne for `patience_s`."""
-    client = Client(address, read_key(key_file) if key_file else key, patience_s)
+    `agx --key-file` takes it. A refusal as busy, or a break, is borne for `patience_s`. A load
+    balancer in front of several appliances gives equal `affinity` the same one (docs/fleet.md):
+    the name of a session, of at most 63 bytes; without one the client has a random one."""
+    client = Client(address, read_key(key_file) if key_file else key, patience_s, affinity)
     await client.open()
     return client
 
@@ -57,8 +60,9 @@ class Client:
     """`welcome` has what the appliance said of itself; `program` is the one whose calls name no
     other. `async with await agentix.connect(...) as client:` closes it."""
 
-    def __init__(self, address, key=None, patience_s=60.0):
+    def __init__(self, address, key=None, patience_s=60.0, affinity=""):
         self.address, self.key, self.patience_s = address, key, patience_s
+        self.affinity = affinity_key(affinity).decode()     # every connection has the same
         self.program = secrets.token_bytes(wire.ID_BYTES)
         self.welcome = None
         self._connection, self._serving = None, None
@@ -194,7 +198,8 @@ class Client:
         pauses = Pauses(self.patience_s if self.welcome else 0)
         while True:
             try:
-                self._connection = await Connection.open(self.address, self.key)
+                self._connection = await Connection.open(self.address, self.key,
+                                                         self.affinity)
                 self.welcome = self._connection.welcome
                 return
             except (Lost, Refused) as error:

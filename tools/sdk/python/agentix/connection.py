@@ -4,12 +4,14 @@ client.py opens another one."""
 import asyncio
 import hmac
 import os
+import secrets
 import stat
 
 from agentix import frames, wire
 from agentix.errors import Error, Lost, ProtocolError, Refused
 
 GREETING_S = 10
+AFFINITY_BYTES = 63
 
 
 def read_key(path):
@@ -33,6 +35,15 @@ async def _dial(address):
     return await asyncio.open_connection(host.strip("[]"), int(port))
 
 
+def affinity_key(affinity=""):
+    """The name in HELLO. A client without a key of its own has a random one, so that a load
+    balancer spreads such clients."""
+    name = (affinity or "python-" + secrets.token_hex(8)).encode()
+    if len(name) > AFFINITY_BYTES or b"\0" in name:
+        raise ValueError(f"an affinity key has at most {AFFINITY_BYTES} bytes, none of them zero")
+    return name
+
+
 class Connection:
     """`welcome` has the fields of WELCOME."""
 
@@ -40,23 +51,24 @@ class Connection:
         self.reader, self.writer, self.welcome = reader, writer, None
 
     @classmethod
-    async def open(cls, address, key=None):
+    async def open(cls, address, key=None, affinity=""):
         """`key` is an id and a secret of 32 bytes; it is not used on a unix socket, where the
-        kernel says who we are."""
+        kernel says who we are. `affinity`: see agentix.connect()."""
+        name = affinity_key(affinity)
         try:
             self = cls(*await asyncio.wait_for(_dial(address), GREETING_S))
         except (OSError, TimeoutError) as error:
             raise Lost(f"{address}: {error}") from error
         try:
-            await self._greet(None if address.startswith("unix:") else key)
+            await self._greet(name, None if address.startswith("unix:") else key)
         except BaseException:
             self.close()
             raise
         return self
 
-    async def _greet(self, key):
+    async def _greet(self, name, key):
         self.send(wire.frame(frames.HELLO, wire.pack(frames.HELLO, version_min=1, version_max=1,
-                                                     name=b"python")))
+                                                     name=name)))
         self.welcome = await self._expect(frames.WELCOME)
         if bool(self.welcome["auth"]) != (key is not None):
             raise Error("the appliance asks for a key" if key is None else
