@@ -66,6 +66,15 @@ static bool moves(const struct health_facts *facts)
     return any && !stuck;
 }
 
+static uint32_t count_serving(const struct health_facts *facts)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < facts->engines_count; i++) {
+        count += trouble_of(facts, i) == NULL;
+    }
+    return count;
+}
+
 static const char *starting_reason(const struct health_facts *facts)
 {
     if (facts->load_permille < 1000) {
@@ -125,6 +134,7 @@ void health_judge(struct health *health, const struct health_facts *facts)
         .uptime_us = facts->now_us - facts->started_us,
         .worker_restarts = (uint32_t)facts->stats->engine_restarts,
         .engines_count = facts->engines_count,
+        .engines_serving = count_serving(facts),
     };
     fill_engines(health, facts);
     if (failure != NULL) {

@@ -25,6 +25,7 @@ struct health {
     uint32_t worker_restarts;
     /* Of each engine: [engines_count]. */
     uint32_t engines_count;
+    uint32_t engines_serving;       /* those that move, or have nothing to do */
     uint64_t last_step_age_us[WORLD_ENGINES_MAX], heartbeat_age_us[WORLD_ENGINES_MAX];
     uint64_t canary_age_us[WORLD_ENGINES_MAX];          /* UINT64_MAX: there was none */
     uint32_t worker_pid[WORLD_ENGINES_MAX], restarts[WORLD_ENGINES_MAX];

@@ -239,11 +239,13 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     const struct textport_view view = {
         .stats = &loop->stats,
         .sched = &loop->sched,
+        .net = &loop->net,
         .calls = &loop->calls,
         .event_log = &loop->event_log,
         .options = loop->settings.options,
         .limits = loop->settings.limits,
         .health = &health,
+        .askers = &loop->settings.access.askers,
     };
     textport_poll(&loop->textport, &view, loop->now_us);
 }

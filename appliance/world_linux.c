@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "config/base/assert.h"
+#include "config/address.h"
 
 #define KERNEL_SEND_BYTES 16384     /* the kernel doubles it */
 
@@ -81,32 +82,6 @@ static uint32_t wait_events(void *self, struct world_event *events, uint32_t max
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-static uint64_t number_of(const uint8_t *bytes, uint32_t count)
-{
-    uint64_t number = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        number = number << 8 | bytes[i];
-    }
-    return number;
-}
-
-static void identify_ipv4(const uint8_t *bytes, struct world_peer *peer)
-{
-    peer->kind = bytes[0] == 127 ? WORLD_PEER_LOOPBACK : WORLD_PEER_REMOTE;
-    peer->address = number_of(bytes, 4);
-}
-
-/* A listener on [::] takes IPv4 too and shows it as ::ffff:A.B.C.D. */
-static void identify_ipv6(const struct in6_addr *address, struct world_peer *peer)
-{
-    if (IN6_IS_ADDR_V4MAPPED(address)) {
-        identify_ipv4(address->s6_addr + 12, peer);
-        return;
-    }
-    peer->kind = IN6_IS_ADDR_LOOPBACK(address) ? WORLD_PEER_LOOPBACK : WORLD_PEER_REMOTE;
-    peer->address = number_of(address->s6_addr, 8);
-}
-
 static void identify_local(int handle, struct world_peer *peer)
 {
     struct ucred process;
@@ -126,12 +101,12 @@ static void identify(int handle, const struct sockaddr_storage *from, struct wor
 {
     *peer = (struct world_peer){0};
     if (from->ss_family == AF_INET) {
-        const struct sockaddr_in *address = (const struct sockaddr_in *)from;
-        uint8_t bytes[4];
-        memcpy(bytes, &address->sin_addr, sizeof bytes);
-        identify_ipv4(bytes, peer);
+        uint8_t ip[16] = {[10] = 0xff, [11] = 0xff};
+        memcpy(ip + 12, &((const struct sockaddr_in *)from)->sin_addr, 4);
+        config_peer_from_ip(peer, ip);
     } else if (from->ss_family == AF_INET6) {
-        identify_ipv6(&((const struct sockaddr_in6 *)from)->sin6_addr, peer);
+        /* A listener on [::] takes IPv4 too and shows it as ::ffff:A.B.C.D. */
+        config_peer_from_ip(peer, ((const struct sockaddr_in6 *)from)->sin6_addr.s6_addr);
     } else {
         identify_local(handle, peer);
     }

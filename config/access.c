@@ -8,7 +8,8 @@
 #include "config/options.h"
 
 /*
- * What: lists of users and groups by number, `1000, 1001`, and the search in them.
+ * What: lists of users and groups by number, `1000, 1001`, and the search in them;
+ * address.c has those of addresses.
  * Why numbers: to look up a name reads files and may use the network, allocate and wait.
  * Why root and our own user are always allowed: both can read our memory anyway.
  */
@@ -55,6 +56,20 @@ static enum status fill_list(const struct options *options, const char *key, uin
 }
 STATIC_ASSERT(CONFIG_ACCESS_IDS_MAX == 16, "the text above says 16");
 
+static enum status fill_peers(const struct options *options, const char *section, const char *key,
+                              struct config_peers *peers, struct config_error *error)
+{
+    const struct option_row *row = config_options_find(section, key);
+    ASSERT(row != NULL && row->type == OPTION_TEXT);
+    if (config_peers_parse(config_value(options, row)->text, peers) == STATUS_OK) {
+        return STATUS_OK;
+    }
+    config_error_begin(error, options, row);
+    return config_error_add(error, "not a list of addresses and networks, allowed up to 16 like "
+                                   "10.0.0.5, 10.1.0.0/16, fd00::/8, without names and ports");
+}
+STATIC_ASSERT(CONFIG_PEERS_MAX == 16, "the text above says 16");
+
 enum status config_access_fill(struct config_access *access, const struct options *options,
                                uint32_t own_uid, struct config_error *error)
 {
@@ -63,7 +78,8 @@ enum status config_access_fill(struct config_access *access, const struct option
         .tcp_needs_key = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK,
     };
     TRY(fill_list(options, "uids", access->uids, &access->uids_count, error));
-    return fill_list(options, "gids", access->gids, &access->gids_count, error);
+    TRY(fill_list(options, "gids", access->gids, &access->gids_count, error));
+    return fill_peers(options, "text", "peers", &access->askers, error);
 }
 
 static bool is_in(uint32_t id, const uint32_t *ids, uint32_t count)

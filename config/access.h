@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the part of access control that is no secret: users and groups of the unix socket, and
- * whether TCP needs a key. All zero: root alone on the unix socket, no key on TCP.
+ * What: the part of access control that is no secret: users and groups of the unix socket, whether
+ * TCP needs a key, and who may ask the text port. All zero: root alone on the unix socket, no key
+ * on TCP, a text port for loopback alone.
  */
 #include "config/config.h"
+#include "config/address.h"
 
 #define CONFIG_ACCESS_IDS_MAX 16
 
@@ -13,9 +15,10 @@ struct config_access {
     uint32_t uids_count, gids_count;
     uint32_t uids[CONFIG_ACCESS_IDS_MAX], gids[CONFIG_ACCESS_IDS_MAX];
     bool tcp_needs_key;
+    struct config_peers askers;     /* of the text port, beyond loopback */
 };
 
-/* From auth.uids, auth.gids and auth.tcp. */
+/* From auth.uids, auth.gids, auth.tcp and text.peers. */
 MUST_CHECK enum status config_access_fill(struct config_access *access,
                                           const struct options *options, uint32_t own_uid,
                                           struct config_error *error);

@@ -155,7 +155,9 @@ enum status config_check(const struct options *options, struct config_error *err
     struct config_devices devices;
     TRY(check_address(options, "net", "tcp",
                       asks_for_key(options) ? NULL : "others need auth.tcp = psk", error));
-    TRY(check_address(options, "text", "listen", "the text port knows no keys", error));
+    bool has_peers = options->text_peers.text[0] != '\0';
+    TRY(check_address(options, "text", "listen",
+                      has_peers ? NULL : "others need text.peers, which says who may ask", error));
     TRY(check_keys(options, error));
     TRY(check_send_bytes(options, error));
     TRY(check_addresses_differ(options, error));

@@ -240,8 +240,9 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     uint64_t reply_tokens = larger(options->limits_reply_tokens.number, limits->context_tokens);
     limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
-    uint64_t lines = larger(larger(limits->programs, limits->calls),
-                            larger(limits->classes, limits->tenants));
+    uint64_t lines = larger(larger(larger(limits->programs, limits->calls),
+                                   larger(limits->classes, limits->tenants)),
+                            limits->connections);
     limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* the longest table */
                                       + TEXT_FIXED_BYTES, UINT32_MAX);
 }

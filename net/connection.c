@@ -89,6 +89,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
         .progress_us = now_us,
         .active_us = now_us,
     };
+    memcpy(connection->ip, peer->ip, sizeof connection->ip);
     net->open_count++;
     net->stats->connections_accepted++;
     net->stats->connections_open = net->open_count;

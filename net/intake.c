@@ -60,6 +60,7 @@ static enum status handle_hello(struct net_frame *frame)
                                            .max = WIRE_VERSION};
         return STATUS_BAD_VERSION;
     }
+    memcpy(connection->name, hello.name, sizeof connection->name);
     fill_welcome(net, &welcome);
     if (net_auth_asks(net, connection->peer_kind)) {
         net->world->entropy(net->world->self, connection->nonce, sizeof connection->nonce);

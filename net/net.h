@@ -86,6 +86,8 @@ struct net_connection {
     int32_t handle;
     enum world_peer_kind peer_kind;
     uint64_t address;               /* of a REMOTE peer */
+    uint8_t ip[16];                 /* of a LOOPBACK or REMOTE peer */
+    char name[WIRE_NAME_BYTES];     /* the affinity key of HELLO, whatever bytes it has */
     uint64_t domain;                /* trust domain, valid when OPEN */
     uint32_t key;                   /* which the client has proved to have; NET_KEY_NONE: none */
     uint8_t nonce[WIRE_NONCE_BYTES];    /* the server's, while CHALLENGED */

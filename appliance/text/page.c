@@ -3,7 +3,7 @@
  * What: one function for each command of the text port, and the table of commands. To add a command
  * write its function and add its row.
  * Invariants: no prompt, no output and no whole program id appears; lines have at most 512 bytes,
- * those of tables (`programs`, `classes`, `calls`) at most 160 (config/limits.c relies on it).
+ * those of tables (`programs`, `connections`) at most 160 (config/limits.c relies on it).
  * `events` may be longer than the room: it ends where the room does and says where to go on.
  * Bounds: O(slots of the table shown), within one pass; no stdio, no allocation.
  */
@@ -13,7 +13,9 @@
 #include <strings.h>
 
 #include "config/base/assert.h"
+#include "appliance/text/agent.h"
 #include "appliance/text/column.h"
+#include "appliance/text/connections.h"
 #include "appliance/text/engines.h"
 #include "appliance/text/events.h"
 #include "appliance/text/health_line.h"
@@ -387,11 +389,13 @@ static const struct command_row {
     {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},
     {"tenants", "what was due to each trust domain lately, and what it got", show_tenants},
     {"calls", "calls that hold a slot", show_calls},
+    {"connections", "clients, each with its affinity key (docs/fleet.md)", textpage_connections},
     {"workflows", "what became of the operators of open workflows", textpage_workflows},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},
     {"events", "what happened last; events N: from number N on", NULL},  /* it takes an argument */
     {"config", "every option, its value and where it came from", show_config},
+    {TEXTPAGE_AGENT, "a line for HAProxy's agent-check, then the close", textpage_agent},
     {"quit", "close the connection", show_nothing},
 };
 #define ROWS_COUNT (sizeof rows / sizeof rows[0])
@@ -402,7 +406,7 @@ static void show_help(struct text *page, const struct textport_view *view, uint6
     for (size_t i = 0; i < ROWS_COUNT; i++) {
         uint32_t start = page->length;
         text_add(page, rows[i].name);
-        text_pad_to(page, start, 10);
+        text_pad_to(page, start, 12);
         text_add(page, rows[i].help);
         text_add(page, "\n");
     }

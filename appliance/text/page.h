@@ -4,6 +4,8 @@
 #include "config/base/text.h"
 #include "appliance/text/view.h"
 
+#define TEXTPAGE_AGENT "agent-check"        /* its answer is one line, and nothing after it */
+
 /* Renders the answer to a line: a command (any case) and, for `events`, a number. False when there
  * is no such command or its argument is wrong. */
 bool textpage_render(struct text *page, const char *line, uint32_t bytes,

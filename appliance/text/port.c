@@ -90,21 +90,26 @@ static void watch_slot(struct textport *port, uint32_t index)
     }
 }
 
-static void open_slot(struct textport *port, uint32_t index, int32_t handle, uint64_t now_us)
+static void open_slot(struct textport *port, uint32_t index, int32_t handle, bool is_far,
+                      uint64_t now_us)
 {
     struct textport_slot *slot = &port->slots[index];
     ASSERT(slot->state == TEXTPORT_CLOSED && handle >= 0);
     slot->state = TEXTPORT_READING;
     slot->handle = handle;
+    slot->is_far = is_far;
     slot->deadline_us = now_us + TEXTPORT_IDLE_US;
     watch_slot(port, index);
 }
 
-static void accept_peer(struct textport *port, int32_t handle, uint64_t now_us)
+static void accept_peer(struct textport *port, const struct textport_view *view, int32_t handle,
+                        const struct world_peer *peer, uint64_t now_us)
 {
-    for (uint32_t i = 0; i < port->slots_count; i++) {
+    bool is_far = peer->kind == WORLD_PEER_REMOTE;
+    bool is_allowed = !is_far || config_peers_hold(view->askers, peer->ip);
+    for (uint32_t i = 0; i < port->slots_count && is_allowed; i++) {
         if (port->slots[i].state == TEXTPORT_CLOSED) {
-            open_slot(port, i, handle, now_us);
+            open_slot(port, i, handle, is_far, now_us);
             return;
         }
     }
@@ -119,7 +124,7 @@ static void watch_listener(struct textport *port, uint32_t interest)
                        interest);
 }
 
-static void accept_peers(struct textport *port, uint64_t now_us)
+static void accept_peers(struct textport *port, const struct textport_view *view, uint64_t now_us)
 {
     if (port->accept_again_us != 0 && now_us >= port->accept_again_us) {
         port->accept_again_us = 0;
@@ -131,7 +136,7 @@ static void accept_peers(struct textport *port, uint64_t now_us)
     }
     port->accept_ready = false;
     for (uint32_t i = 0; i < TEXTPORT_ACCEPTS_PER_PASS_MAX; i++) {
-        struct world_peer peer;         /* on loopback: any peer may ask */
+        struct world_peer peer;
         int32_t handle = port->world->accept(port->world->self, port->listener, &peer);
         if (handle == WORLD_EFULL) {
             /* The listener stays readable: the loop would spin if it went on watching it. */
@@ -141,7 +146,7 @@ static void accept_peers(struct textport *port, uint64_t now_us)
         if (handle < 0) {
             return;
         }
-        accept_peer(port, handle, now_us);
+        accept_peer(port, view, handle, &peer, now_us);
     }
 }
 
@@ -315,7 +320,7 @@ void textport_poll(struct textport *port, const struct textport_view *view, uint
         }
     }
     if (port->listener >= 0) {
-        accept_peers(port, now_us);
+        accept_peers(port, view, now_us);
     }
 }
 

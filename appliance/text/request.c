@@ -10,6 +10,7 @@
 #include "appliance/text/request.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "config/base/assert.h"
 #include "config/base/text.h"
@@ -61,13 +62,28 @@ static bool is_word(const char *word, const char *line, uint32_t line_bytes)
     return strlen(word) == line_bytes && memcmp(word, line, line_bytes) == 0;
 }
 
+/* True when the line is this command, in any case. */
+static bool is_command(const char *name, const char *line, uint32_t bytes)
+{
+    return strlen(name) == bytes && strncasecmp(name, line, bytes) == 0;
+}
+
 static void answer_command(const struct textport_turn *turn, struct textport_slot *slot,
                            const char *line, uint32_t bytes)
 {
     struct text page;
+    bool is_agent = is_command(TEXTPAGE_AGENT, line, bytes);
     text_init(&page, slot->page, turn->page_bytes - TAIL_BYTES);
+    if (slot->is_far && !is_agent && !is_command("health", line, bytes)) {
+        answer_error(turn, slot, "from here only " TEXTPAGE_AGENT " and health", true);
+        return;
+    }
     if (!textpage_render(&page, line, bytes, turn->view, turn->now_us)) {
         answer_error(turn, slot, "unknown command, try help", false);
+        return;
+    }
+    if (is_agent) {
+        start_answer(turn, slot, 0, page.length, true);
         return;
     }
     bool quits = page.length == 0;      /* only `quit` has nothing to say */
@@ -142,6 +158,7 @@ static void take_http(const struct textport_turn *turn, struct textport_slot *sl
                       const char *line, uint32_t bytes)
 {
     slot->request = parse_http(line, bytes);
+    slot->request = slot->is_far && slot->request == HTTP_STATS ? HTTP_NOT_FOUND : slot->request;
     if (memmem(line, bytes, " HTTP/", 6) == NULL) {
         answer_http(turn, slot);
         return;

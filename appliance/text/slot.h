@@ -24,6 +24,7 @@ struct textport_slot {
     bool readable;                  /* noted by an event */
     bool ended;                     /* the peer will send no more */
     bool closes;                    /* after this answer */
+    bool is_far;                    /* the peer is beyond loopback: it may ask for little */
     enum textport_telnet telnet;
     uint32_t input_bytes;
     char *input;                    /* [TEXTPORT_INPUT_BYTES]: lines not yet answered */

@@ -53,6 +53,7 @@ struct world_peer {
     uint32_t gids[WORLD_PEER_GIDS_MAX];
     uint64_t address;               /* REMOTE: an IPv4 address, or the first half of an IPv6 one,
                                        which is what one host or household has to itself */
+    uint8_t ip[16];                 /* LOOPBACK, REMOTE: the whole; IPv4 as ::ffff:A.B.C.D */
 };
 
 struct world_event {

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "appliance/text/agent.c"
+#include "appliance/text/connections.c"
 #include "appliance/text/events.c"
 #include "appliance/text/page.c"
 #include "appliance/text/port.c"
@@ -34,12 +36,14 @@ static struct {
     uint32_t line_bytes;
     bool in_body;
     uint64_t body_bytes;            /* still to come */
+    struct world_peer who;          /* beyond loopback: it may ask for little */
 } peer;
 
 static int32_t accept_once(void *self, int32_t listener, struct world_peer *who)
 {
     bool first = !peer.accepted;
-    (void)self, (void)listener, (void)who;
+    (void)self, (void)listener;
+    *who = peer.who;
     peer.accepted = peer.open = true;
     return first ? 1 : WORLD_EAGAIN;
 }
@@ -171,9 +175,11 @@ static struct shown {
     struct kvmem kv;
     struct call_table calls;
     struct event_log event_log;
+    struct net net;
 } fresh, full;
 static struct health health;
-static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES};
+static const struct limits limits = {.text_slots = 1, .text_page_bytes = PAGE_BYTES,
+                                     .connections = NET_CLOSING + 1};
 
 STATIC_ASSERT(EVENTS >= EVENT_KINDS_COUNT, "one event of each kind");
 
@@ -203,6 +209,22 @@ static void fill_calls(void)
         slots[i].program_next = i < CALL_FINISHED ? i + 1 : CALL_NONE;
     }
     full.calls = (struct call_table){.calls = slots, .count = CALL_FINISHED + 1};
+    static struct call free_slot;
+    fresh.calls = (struct call_table){.calls = &free_slot, .count = 1};
+}
+
+/* A connection in each state, with the longest of names. */
+static void fill_connections(void)
+{
+    static struct net_connection used[NET_CLOSING + 1], unused[NET_CLOSING + 1];
+    memset(used, 0xff, sizeof used);
+    for (uint32_t i = 0; i <= NET_CLOSING; i++) {
+        used[i].state = (enum net_state)i;
+        used[i].active_us = 0;
+        used[i].peer_kind = i % 2 == 0 ? WORLD_PEER_REMOTE : WORLD_PEER_LOCAL;
+    }
+    full.net = (struct net){.settings = {.limits = &limits}, .connections = used};
+    fresh.net = (struct net){.settings = {.limits = &limits}, .connections = unused};
 }
 
 static void init_kv(struct kvmem *kv, uint8_t memory[KV_BYTES])
@@ -270,14 +292,17 @@ static void fill_all(void)
     memset(&full.stats, 0xff, sizeof full.stats);
     fill_event_log();
     fill_calls();
+    fill_connections();
     fill_sched();
-    health = (struct health){.reason = "fuzz", .engines_count = 1,
+    health = (struct health){.reason = "fuzz", .engines_count = 1, .engines_serving = 1,
                              .last_step_age_us = {UINT64_MAX}};
 }
 
 static struct textport_view view_of(const struct shown *shown)
 {
+    static const struct config_peers askers = {.count = 1};     /* every address */
     return (struct textport_view){.stats = &shown->stats, .sched = &shown->sched,
+                                  .net = &shown->net, .askers = &askers,
                                   .calls = &shown->calls, .event_log = &shown->event_log,
                                   .options = &shown->options, .limits = &limits,
                                   .health = &health};
@@ -287,6 +312,7 @@ static void connect_peer(const uint8_t *bytes, size_t count)
 {
     memset(&peer, 0, sizeof peer);
     peer.chunk = (uint32_t)bytes[0] + 1;
+    peer.who.kind = bytes[1] % 4 == 3 ? WORLD_PEER_REMOTE : WORLD_PEER_LOOPBACK;
     peer.resets = bytes[0] % 4 == 3;
     peer.stutters = bytes[0] % 8 == 5;
     peer.bytes = bytes + 2;

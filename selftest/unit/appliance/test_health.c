@@ -67,6 +67,7 @@ static void test_judge_engines_that_move_is_ready_and_has_their_ages(void **stat
 {
     assert_health(HEALTH_READY, NULL, true);
     assert_int_equal(health.engines_count, ENGINES);
+    assert_int_equal(health.engines_serving, ENGINES);
     assert_int_equal(health.worker_restarts, 3);
     for (uint32_t i = 0; i < ENGINES; i++) {
         assert_int_equal(health.last_step_age_us[i], 2000 * i);
@@ -101,6 +102,7 @@ static void test_judge_any_engine_in_trouble_is_degraded_and_named(void **state)
         assert_health(HEALTH_DEGRADED, "engine died", true);
         assert_int_equal(health.engine, i);
         assert_word(i, "given_up");
+        assert_int_equal(health.engines_serving, ENGINES - 1);
         assert_null(health_failure(&facts));
     }
 }

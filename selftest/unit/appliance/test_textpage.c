@@ -12,7 +12,7 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
     (void)state;
     static const char *const commands[] = {"help\n", "health\r\n", "STATS\n", " programs \r\n",
                                            "classes\n", "Calls\n", "queues\n", "kv\n", "config\n",
-                                           "events\n"};
+                                           "events\n", "connections\n"};
     struct peer *peer = connect_peer();
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         const char *text = ask(peer, commands[i]);
@@ -21,7 +21,7 @@ static void test_every_command_ends_with_end_and_short_lines(void **state)
             assert_true(strchr(line, '\n') - line <= 512);
         }
     }
-    assert_int_equal(stats.text_requests, 10);
+    assert_int_equal(stats.text_requests, 11);
     assert_true(peer->open);
 }
 
@@ -31,7 +31,8 @@ static void test_help_names_every_command(void **state)
     const char *text = ask(connect_peer(), "help\n");
     static const char *const names[] = {"help ", "health ", "engines ", "stats ", "programs ",
                                         "classes ", "calls ", "queues ", "kv ", "events ",
-                                        "config ", "quit ", "`end`"};
+                                        "config ", "quit ", "connections ",
+                                        "agent-check ", "`end`"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_contains(text, names[i]);
     }

@@ -25,6 +25,7 @@ struct peer {
     uint32_t room;                  /* bytes that the peer still accepts */
     uint32_t chunk;                 /* most bytes that one recv or send moves */
     uint32_t interest, index;
+    struct world_peer who;
 };
 
 static struct peer peers[PEERS_MAX];
@@ -33,7 +34,7 @@ static uint64_t now;
 
 static inline int32_t fake_accept(void *self, int32_t listener, struct world_peer *peer)
 {
-    (void)self, (void)peer;
+    (void)self;
     assert_int_equal(listener, LISTENER);
     if (accepts_full > 0) {
         accepts_full--;
@@ -43,6 +44,7 @@ static inline int32_t fake_accept(void *self, int32_t listener, struct world_pee
         return WORLD_EAGAIN;
     }
     peers[accepted_count].open = true;
+    *peer = peers[accepted_count].who;
     return (int32_t)accepted_count++;
 }
 
@@ -130,10 +132,14 @@ static struct options options;
 static struct limits limits;
 static struct health health;
 static struct event_log event_log;
-static const struct textport_view view = {.stats = &stats, .sched = &sched,
+static struct config_peers askers;
+static struct net net;
+static struct net_connection connections[3];
+static const struct textport_view view = {.stats = &stats, .sched = &sched, .net = &net,
                                           .calls = &calls, .event_log = &event_log,
                                           .options = &options,
-                                          .limits = &limits, .health = &health};
+                                          .limits = &limits, .health = &health,
+                                          .askers = &askers};
 
 static inline int set_up(void **state)
 {
@@ -159,8 +165,13 @@ static inline int set_up(void **state)
     }
     engine.members = members;
     memset(classes, 0, sizeof classes);
-    limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160};
-    health = (struct health){.state = HEALTH_READY, .engines_count = 1, .worker_pid = {77},
+    limits = (struct limits){.text_slots = 8, .text_page_bytes = 16384 + 3 * 160,
+                             .connections = 3};
+    askers = (struct config_peers){0};
+    memset(connections, 0, sizeof connections);
+    net = (struct net){.settings = {.limits = &limits}, .connections = connections};
+    health = (struct health){.state = HEALTH_READY, .engines_count = 1, .engines_serving = 1,
+                             .worker_pid = {77},
                              .last_step_age_us = {5000}, .last_completion_age_us = UINT64_MAX,
                              .uptime_us = 9000000};
     config_defaults(&options);
@@ -178,7 +189,8 @@ static inline struct peer *connect_peer(void)
 {
     struct peer *peer = &peers[peers_count++];
     assert_true(peers_count <= PEERS_MAX);
-    *peer = (struct peer){.room = GOT_MAX, .chunk = UINT32_MAX};
+    *peer = (struct peer){.room = GOT_MAX, .chunk = UINT32_MAX,
+                          .who = {.kind = WORLD_PEER_LOOPBACK}};
     return peer;
 }
 

@@ -29,6 +29,21 @@ static bool allows(uint32_t uid, uint32_t gid)
     return config_access_allows(&access_, uid, gids, 2);
 }
 
+static enum status fill_peers(const char *assignment)
+{
+    config_defaults(&options);
+    assert_status(STATUS_OK, config_set(&options, assignment, &error));
+    return config_access_fill(&access_, &options, 500, &error);
+}
+
+static void test_lists_of_peers_are_filled_or_refused_by_name(void **state)
+{
+    assert_status(STATUS_OK, fill_peers("text.peers=10.0.0.5, 10.1.0.0/16"));
+    assert_int_equal(access_.askers.count, 2);
+    assert_status(STATUS_CONFIG_OPTION, fill_peers("text.peers=10.0.0.0/33"));
+    assert_non_null(strstr(error.text, "--set: text.peers = 10.0.0.0/33: not a list of addresses"));
+}
+
 static void test_defaults_allow_root_and_ourselves(void **state)
 {
     assert_status(STATUS_OK, fill("", ""));
@@ -78,6 +93,7 @@ static void test_bad_lists_are_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_of_peers_are_filled_or_refused_by_name),
         cmocka_unit_test(test_defaults_allow_root_and_ourselves),
         cmocka_unit_test(test_lists_allow_who_is_in_them),
         cmocka_unit_test(test_lists_take_sixteen_numbers),

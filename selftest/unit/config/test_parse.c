@@ -342,6 +342,8 @@ static void test_check_defaults_agree(void **state)
     assert_status(STATUS_OK, config_check(&options, &error));
     assert_status(STATUS_OK, load("[net]\ntcp = 127.0.0.1:0\n[text]\nlisten = 127.0.0.1:0\n"));
     assert_status(STATUS_OK, config_check(&options, &error));
+    assert_status(STATUS_OK, load("[text]\nlisten = 10.0.0.1:7412\npeers = 10.0.0.9\n"));
+    assert_status(STATUS_OK, config_check(&options, &error));
 }
 
 static void test_check_contradictions_are_refused(void **state)
@@ -353,7 +355,7 @@ static void test_check_contradictions_are_refused(void **state)
     assert_contradiction("[auth]\ntcp = psk\n",
                          "a.ini:2: auth.tcp = psk: there is no file of keys");
     assert_contradiction("[auth]\ntcp = psk\nkeys = /k\n[text]\nlisten = 10.0.0.1:1\n",
-                         "not a loopback address: the text port knows no keys");
+                         "not a loopback address: others need text.peers");
     assert_contradiction("[net]\nsend_bytes = 4KiB\nframes_per_pass = 9\n",
                          "a.ini:2: net.send_bytes = 4KiB: net.frames_per_pass = 9 needs "
                          "2048 + 9 x 256 = 4352 bytes");

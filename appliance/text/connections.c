@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the clients, each with its address and the affinity key that it named.
+ * Invariants: a key is what a stranger wrote: only printable ASCII of it is shown, a dot for each
+ * other byte, and it is the last of its line. A line has at most 160 bytes.
+ * Bounds: O(limits.connections).
+ */
+#include "appliance/text/connections.h"
+
+#include "appliance/text/column.h"
+#include "config/base/assert.h"
+
+#define ADDRESS_COLUMNS 40      /* the longest IPv6 address and a space */
+
+static void add_hex_group(struct text *page, uint32_t group)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[4];
+    uint32_t count = 0;
+    for (uint32_t shift = 16; shift > 0; shift -= 4) {
+        uint32_t digit = group >> (shift - 4) & 15;
+        if (digit != 0 || count > 0 || shift == 4) {
+            text[count++] = digits[digit];
+        }
+    }
+    text_add_bytes(page, text, count);
+}
+
+static void add_address(struct text *page, const uint8_t ip[16])
+{
+    bool is_ipv4 = config_ip_is_ipv4(ip);
+    for (uint32_t i = is_ipv4 ? 12 : 0; i < 16; i += is_ipv4 ? 1 : 2) {
+        if (is_ipv4) {
+            text_add(page, i > 12 ? "." : "");
+            text_add_u64(page, ip[i]);
+        } else {
+            text_add(page, i > 0 ? ":" : "");
+            add_hex_group(page, (uint32_t)ip[i] << 8 | ip[i + 1]);
+        }
+    }
+}
+
+static void add_peer(struct text *page, const struct net_connection *connection)
+{
+    uint32_t start = page->length;
+    if (connection->peer_kind == WORLD_PEER_LOCAL) {
+        text_add(page, "unix");
+    } else {
+        add_address(page, connection->ip);
+    }
+    text_pad_to(page, start, ADDRESS_COLUMNS);
+}
+
+static void add_name(struct text *page, const char name[WIRE_NAME_BYTES])
+{
+    for (uint32_t i = 0; i < WIRE_NAME_BYTES && name[i] != '\0'; i++) {
+        bool is_plain = name[i] > 0x20 && name[i] < 0x7f;
+        text_add_bytes(page, is_plain ? &name[i] : ".", 1);
+    }
+}
+
+static const char *state_name(enum net_state state)
+{
+    static const char *const names[] = {
+        [NET_CLOSED] = "closed    ", [NET_GREETING] = "greeting  ",
+        [NET_CHALLENGED] = "challenged", [NET_OPEN] = "open      ", [NET_CLOSING] = "closing   "};
+    ASSERT(state <= NET_CLOSING);
+    return names[state];
+}
+
+void textpage_connections(struct text *page, const struct textport_view *view, uint64_t now_us)
+{
+    const struct net *net = view->net;
+    text_add(page, "   slot state      calls flows    idle_s address"
+                   "                                 affinity\n");
+    for (uint32_t i = 0; i < net->settings.limits->connections; i++) {
+        const struct net_connection *connection = &net->connections[i];
+        if (connection->state == NET_CLOSED) {
+            continue;
+        }
+        uint64_t since_us = connection->active_us;
+        text_add_u64_padded(page, i, 7, ' ');
+        text_add(page, " ");
+        text_add(page, state_name(connection->state));
+        text_add_column(page, connection->calls_count, 5);
+        text_add_column(page, connection->flows_count, 5);
+        text_add_column(page, since_us < now_us ? (now_us - since_us) / 1000000 : 0, 9);
+        text_add(page, " ");
+        add_peer(page, connection);
+        add_name(page, connection->name);
+        text_add(page, "\n");
+    }
+}
