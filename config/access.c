@@ -79,6 +79,7 @@ enum status config_access_fill(struct config_access *access, const struct option
     };
     TRY(fill_list(options, "uids", access->uids, &access->uids_count, error));
     TRY(fill_list(options, "gids", access->gids, &access->gids_count, error));
+    TRY(fill_peers(options, "net", "proxy", &access->proxies, error));
     return fill_peers(options, "text", "peers", &access->askers, error);
 }
 

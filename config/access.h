@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: the part of access control that is no secret: users and groups of the unix socket, whether
- * TCP needs a key, and who may ask the text port. All zero: root alone on the unix socket, no key
- * on TCP, a text port for loopback alone.
+ * TCP needs a key, load balancers, and who may ask the text port. All zero: root alone on the unix
+ * socket, no key on TCP, no load balancer, a text port for loopback alone.
  */
 #include "config/config.h"
 #include "config/address.h"
@@ -15,10 +15,11 @@ struct config_access {
     uint32_t uids_count, gids_count;
     uint32_t uids[CONFIG_ACCESS_IDS_MAX], gids[CONFIG_ACCESS_IDS_MAX];
     bool tcp_needs_key;
+    struct config_peers proxies;    /* of net.tcp */
     struct config_peers askers;     /* of the text port, beyond loopback */
 };
 
-/* From auth.uids, auth.gids, auth.tcp and text.peers. */
+/* From auth.uids, auth.gids, auth.tcp, net.proxy and text.peers. */
 MUST_CHECK enum status config_access_fill(struct config_access *access,
                                           const struct options *options, uint32_t own_uid,
                                           struct config_error *error);

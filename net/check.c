@@ -42,6 +42,8 @@ static void check_buffers(const struct net *net, const struct net_connection *co
     ASSERT(connection->answers_due <= limits->frames_per_pass);
     ASSERT(connection->state != NET_CHALLENGED || net->settings.access.tcp_needs_key);
     ASSERT(!connection->is_preauth || connection->state != NET_OPEN);
+    ASSERT(connection->state != NET_PROXIED || (connection->is_preauth && limits->preauth > 0 &&
+                                                connection->peer_kind == WORLD_PEER_LOOPBACK));
     ASSERT(connection->state != NET_OPEN ||
            limits->send_bytes - connection->unsent_bytes >=
                WIRE_REPLY_BYTES_MAX * connection->answers_due);

@@ -27,6 +27,7 @@
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
 #include "net/auth/preauth.h"
+#include "net/auth/proxy.h"
 
 /* When a refused client may try again: soon where a call must end, later where a program or a
  * connection must, or where the appliance has to come back. Guesses, so that refused clients
@@ -73,7 +74,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state == NET_CLOSED && connection->position == net->open_count);
     *connection = (struct net_connection){
-        .state = NET_GREETING,
+        .state = net_proxy_is_due(net, peer) ? NET_PROXIED : NET_GREETING,
         .generation = connection->generation,
         .handle = handle,
         .peer_kind = peer->kind,
@@ -340,7 +341,8 @@ static uint64_t write_deadline_us(const struct net *net, const struct net_connec
 /* For the handshake, for the rest of a frame, or for the next frame of an idle client. */
 static uint64_t read_deadline_us(const struct net *net, const struct net_connection *connection)
 {
-    if (connection->state == NET_GREETING || connection->state == NET_CHALLENGED) {
+    if (connection->state == NET_PROXIED || connection->state == NET_GREETING ||
+        connection->state == NET_CHALLENGED) {
         return connection->accepted_us + net->settings.handshake_us;
     }
     if (connection->state != NET_OPEN) {

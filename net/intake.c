@@ -3,6 +3,7 @@
  * What: the bytes of one connection into frames, frames into replies and commands.
  *
  *   bytes --receive--> received[] --cut--> frame --handler--> reply, command, or refusal
+ *                          (the header of a load balancer comes before: net/auth/proxy.c)
  *
  * There are two kinds of refusal. A fault of framing (length, type, reserved bytes, checksum,
  * version) means that the two sides disagree about the bytes: one ERROR, then the close. A fault of
@@ -20,6 +21,7 @@
 #include <string.h>
 
 #include "net/auth/auth.h"
+#include "net/auth/proxy.h"
 #include "net/cancel.h"
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
@@ -256,17 +258,19 @@ static void act(struct net_frame *frame)
 
 enum cut { CUT_FRAME, CUT_PARTIAL, CUT_FOREIGN, CUT_FAULT };
 
-/* The longest payload that may come next. Until the client is admitted, nothing beyond the frame
- * that is due is received. */
-static uint32_t payload_bytes_max(const struct net *net, const struct net_connection *connection)
+/* The most bytes that may wait for us. Until the client is admitted, nothing beyond the header or
+ * the frame that is due is received. */
+static uint32_t received_bytes_max(const struct net *net, const struct net_connection *connection)
 {
     switch (connection->state) {
+    case NET_PROXIED:
+        return net_proxy_due_bytes(connection);
     case NET_GREETING:
-        return WIRE_HELLO_BYTES;
+        return WIRE_HEADER_BYTES + WIRE_HELLO_BYTES;
     case NET_CHALLENGED:
-        return WIRE_AUTH_BYTES;
+        return WIRE_HEADER_BYTES + WIRE_AUTH_BYTES;
     default:
-        return net->settings.limits->frame_bytes;
+        return WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
     }
 }
 
@@ -400,7 +404,7 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
 static bool receive(struct net *net, uint32_t index)
 {
     struct net_connection *connection = &net->connections[index];
-    uint32_t capacity = WIRE_HEADER_BYTES + payload_bytes_max(net, connection);
+    uint32_t capacity = received_bytes_max(net, connection);
     uint32_t room = capacity - connection->received_bytes;
     uint32_t share = net->settings.limits->bytes_per_pass;
     uint32_t max = room < share ? room : share;
@@ -438,7 +442,9 @@ void net_intake(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     connection->readable = connection->hangup = false;
-    if (reads && connection->received_bytes > 0) {
+    if (connection->state == NET_PROXIED) {
+        net_proxy_take(net, index, now_us);
+    } else if (reads && connection->received_bytes > 0) {
         take_frames(net, index, now_us);
     }
 }

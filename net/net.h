@@ -12,7 +12,8 @@
  * a reader that stops costs others nothing: its calls are paused above `unsent_tokens`, and it is
  * dropped at `write_deadline`.
  *
- * Life of a connection: accepted -> HELLO, and AUTH where TCP asks for a key -> open -> closed.
+ * Life of a connection: accepted -> a header, where a load balancer connects -> HELLO, and AUTH
+ * where TCP asks for a key -> open -> closed.
  * Closing cancels its calls in the same pass.
  */
 #include <stdbool.h>
@@ -74,6 +75,7 @@ struct net_wiring {                  /* what net shares with others; all of it o
 
 enum net_state {
     NET_CLOSED,
+    NET_PROXIED,                    /* waits for the header of a load balancer */
     NET_GREETING,                   /* waits for HELLO */
     NET_CHALLENGED,                 /* waits for AUTH */
     NET_OPEN,

@@ -62,7 +62,7 @@ static void add_name(struct text *page, const char name[WIRE_NAME_BYTES])
 static const char *state_name(enum net_state state)
 {
     static const char *const names[] = {
-        [NET_CLOSED] = "closed    ", [NET_GREETING] = "greeting  ",
+        [NET_CLOSED] = "closed    ", [NET_PROXIED] = "proxied   ", [NET_GREETING] = "greeting  ",
         [NET_CHALLENGED] = "challenged", [NET_OPEN] = "open      ", [NET_CLOSING] = "closing   "};
     ASSERT(state <= NET_CLOSING);
     return names[state];

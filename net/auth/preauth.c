@@ -12,8 +12,9 @@
  * were refused instead, a few silent connections could keep all others out for good. If the oldest
  * were closed at once, a flood could close each honest handshake before its one round trip is over.
  * Meanwhile newcomers wait in the kernel, where they cost nothing. The address of a newcomer is
- * known only after it is accepted: if that address has its share already, the newcomer is told to
- * try again. On loopback all clients have one address, so the share does not count there.
+ * known only after it is accepted, and behind a load balancer after its header (proxy.c): if that
+ * address has its share already, the newcomer is told to try again. On loopback all clients have
+ * one address, so the share does not count there.
  *
  * Invariants: the list is in the order of arrival and holds exactly the connections with
  * is_preauth. A local peer never enters: the kernel has said who it is.
@@ -94,7 +95,7 @@ static uint32_t first_from(const struct net *net, uint64_t address, uint32_t *co
     return first;
 }
 
-bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+bool net_preauth_share(const struct net *net, const struct world_peer *peer, uint64_t now_us,
                        uint32_t *yields, struct wire_fault *fault)
 {
     uint32_t share = net->settings.limits->preauth_per_address, count = 0;
@@ -108,9 +109,17 @@ bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uin
                                      .max = share};
         return false;
     }
-    if (count >= share) {
-        *yields = first;
-    } else if (net->preauth_count == net->settings.limits->preauth) {
+    *yields = count >= share ? first : NET_CONNECTION_NONE;
+    return true;
+}
+
+bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+                       uint32_t *yields, struct wire_fault *fault)
+{
+    if (!net_preauth_share(net, peer, now_us, yields, fault)) {
+        return false;
+    }
+    if (*yields == NET_CONNECTION_NONE && net->preauth_count == net->settings.limits->preauth) {
         *yields = net->preauth_first;
     }
     return true;
