@@ -282,7 +282,7 @@ $(UNIT_RAN): $(B)/unit/%.ran: $(B)/unit/%
 	    else cat $<.log; echo "  UNIT  $*: FAILED"; exit 1; fi
 
 e2e-parts soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
-e2e-parts: all $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product | build/.setup-tests
+e2e-parts: all $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product | build/.setup-fleet
 E2E_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py
 e2e: e2e-parts  ## end-to-end tests against the real binary; T=module or module.test runs some
 	$(E2E_RUN) $(T)
@@ -426,10 +426,11 @@ soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, token
 # Debian packages, each when it is first needed, and one after the other.
 build/.setup: SETUP = build
 build/.setup-tests: SETUP = tests
+build/.setup-fleet: SETUP = fleet
 build/.setup-fuzz: SETUP = fuzz
 build/.setup-tests: | build/.setup
-build/.setup-fuzz: | build/.setup-tests
-build/.setup build/.setup-tests build/.setup-fuzz: tools/setup
+build/.setup-fleet build/.setup-fuzz: | build/.setup-tests
+build/.setup build/.setup-tests build/.setup-fleet build/.setup-fuzz: tools/setup
 	@mkdir -p build
 	@sh tools/setup $(SETUP)
 	@touch $@
