@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The text port of the real binary: every command, both HTTP requests, true health."""
+import asyncio
+import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
 
-from appliance import HANG_S, Appliance, wait_for
+from appliance import BUILD, HANG_S, ROOT, Appliance, wait_for
 from protocol import Client
+
+sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
+import agentix  # noqa: E402
 
 
 def test_every_command_answers():
@@ -23,6 +30,42 @@ def test_lines_are_at_most_512_bytes():
                         "config"):
             for line in a.ask(command.encode() + b"\n").split("\n"):
                 assert len(line) <= 512
+
+
+def test_connections_show_the_affinity_keys_that_clients_name():
+    def keys(a):
+        return [line.split()[6] for line in a.text("connections").splitlines()[1:]]
+
+    async def two(a):
+        async with await agentix.connect(a.to, affinity="session/17"), await agentix.connect(a.to):
+            return keys(a)
+    with Appliance() as a:
+        given, random = asyncio.run(two(a))
+        assert given == "session/17" and len(random) == len("python-") + 16, random
+        a.wait_back()
+        with a.standing_still():            # so that agx is seen
+            command = [os.path.join(BUILD, "agx"), "--to", a.to, "--affinity", "k" * 63,
+                       "generate", "--prompt", "Hi", "--max-tokens", "2"]
+            agx = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            wait_for(lambda: a.stats()["calls_open"] == 1, "its call is open")
+            assert keys(a) == ["k" * 63]
+        assert agx.wait(HANG_S) == 0
+        command[4] += "k"
+        assert subprocess.run(command, capture_output=True).returncode == 2
+        for wrong in ("k" * 64, "a\0b"):
+            with contextlib.suppress(ValueError):
+                asyncio.run(agentix.connect(a.to, affinity=wrong))
+                assert False, "it was refused"
+
+
+def test_agent_check_is_one_line_and_the_end():
+    with Appliance() as a:
+        assert a.ask(b"agent-check\n") == "up 100%\n"
+        with a.standing_still():
+            with Client(a.tcp) as c:
+                c.start(1, [1, 2, 3])
+                wait_for(lambda: a.text("agent-check") == "up 1% #engine silent" or
+                         a.text("agent-check") == "up 1% #no progress", "it is degraded")
 
 
 def test_http_get_health_and_stats():
