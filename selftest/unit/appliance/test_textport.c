@@ -42,6 +42,15 @@ static void test_http_health_not_ready_is_503(void **state)
     }
 }
 
+/* An engine of several is away: the others serve. */
+static void test_http_health_of_a_box_that_still_serves_is_200(void **state)
+{
+    (void)state;
+    health.state = HEALTH_DEGRADED;
+    health.moves = true;
+    assert_starts(ask(connect_peer(), "GET /health HTTP/1.0\n\n"), "HTTP/1.0 200 ");
+}
+
 static void test_http_everything_else_is_refused_and_closed(void **state)
 {
     (void)state;
@@ -379,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_http_health_and_stats, set_up),
         cmocka_unit_test_setup(test_http_health_not_ready_is_503, set_up),
+        cmocka_unit_test_setup(test_http_health_of_a_box_that_still_serves_is_200, set_up),
         cmocka_unit_test_setup(test_http_everything_else_is_refused_and_closed, set_up),
         cmocka_unit_test_setup(test_http_headers_are_bounded_in_number_length_and_time, set_up),
         cmocka_unit_test_setup(test_http_peer_that_ends_before_its_headers_is_answered, set_up),
