@@ -44,7 +44,7 @@ static uint32_t depth_now;
 static void configure(struct sim *sim)
 {
     config_defaults(&sim->options);
-    sim->swarm = (struct swarm){.vocab_tokens = 7, .clients = 2, .programs = 2, .appetite = 3,
+    sim->swarm = (struct swarm){.engines = 1, .vocab_tokens = 7, .clients = 2, .programs = 2, .appetite = 3,
                                 .descriptors = SIM_PEERS_MAX, .ring_bytes = 256,
                                 .round_us_max = 1, .think_us_max = 1};
     for (uint32_t i = 0; i < sizeof common / sizeof common[0]; i++) {
@@ -82,7 +82,7 @@ static void greet(struct sim *sim)
     while (sim->clients[0].state != SIM_OPEN || sim->clients[1].state != SIM_OPEN) {
         pass(sim);
     }
-    sim_engine_by_hand(sim, true);
+    sim_workers_by_hand(sim, true);
 }
 
 static void call(struct sim *sim, uint32_t client, const struct sim_call *like)
@@ -124,7 +124,7 @@ static void happen(struct sim *sim, enum small_event event)
     sim_say(sim, "event: %s", names[event]);
     switch (event) {
     case SMALL_TIME: case SMALL_EVENTS: break;
-    case SMALL_ROUND: sim_engine_round(sim); break;
+    case SMALL_ROUND: sim_worker_round(sim, 0); break;
     case SMALL_CALL: call(sim, 0, &long_one); break;
     case SMALL_OTHER_CALL: call(sim, 1, &short_one); break;
     case SMALL_CANCEL:
@@ -133,7 +133,7 @@ static void happen(struct sim *sim, enum small_event event)
         }
         break;
     case SMALL_COME_AND_GO: come_and_go(sim, 1); break;
-    case SMALL_DEATH: sim_engine_kill(sim); break;
+    case SMALL_DEATH: sim_worker_kill(sim, 0); break;
     case SMALL_STALL: stall(sim, 0); break;
     }
 }
@@ -148,7 +148,7 @@ static void run_small(struct sim *sim)
         pass(sim);
         invariants_audit(sim);
     }
-    sim_engine_by_hand(sim, false);
+    sim_workers_by_hand(sim, false);
     sim->clients[0].next_us = sim->clients[1].next_us = sim->now_us;
     sim_run_calm(sim);
     sim_clients_leave(sim);

@@ -126,10 +126,9 @@ static bool is_open(const struct call *call)
 /* ---- KV -------------------------------------------------------------------------------------- */
 
 /* Counts anew from the tables of the calls and the states of the blocks. */
-static void check_blocks(struct sim *sim)
+static void check_blocks_of(struct sim *sim, const struct kvmem *kv)
 {
     static uint32_t references[SIM_BLOCKS_MAX];
-    const struct kvmem *kv = &sim->loop.engines[0].kv;
     uint32_t held = 0, unheld = 0;
     memset(references, 0, kv->blocks_count * sizeof *references);
     for (uint32_t call = 0; call < kvmem_calls_count(&kv->settings); call++) {
@@ -154,14 +153,21 @@ static void check_blocks(struct sim *sim)
                 kvmem_owned(kv), kvmem_available(kv));
 }
 
+static void check_blocks(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        check_blocks_of(sim, &sim->loop.engines[i].kv);
+    }
+}
+
 /* True when these two calls may share KV. */
 static bool share_a_domain(const struct sim *sim, uint32_t a, uint32_t b)
 {
     const struct call *calls = sim->loop.calls.calls;
     /* A call with a fault shares with none. But while a worker that was found wrong lives, the
      * call still holds its blocks. */
-    bool is_wrong = sim->engine.worker == SIM_WORKER_CONDEMNED ||
-                    sim->engine.worker == SIM_WORKER_DIED;
+    enum sim_worker worker = sim->engines[calls[a].engine].worker;
+    bool is_wrong = worker == SIM_WORKER_CONDEMNED || worker == SIM_WORKER_DIED;
     bool has_fault = calls[a].faults + calls[b].faults > 0 && !is_wrong;
     if (has_fault || sim_call_domain(sim, a) != sim_call_domain(sim, b)) {
         return false;
@@ -195,9 +201,9 @@ static uint32_t declared_of(const struct sim *sim, const struct call *call)
 
 /* True when the block is a declared prefix's. A settled block must be exactly where the call begins
  * like the prefix, unless the call has had a fault: then it shares nothing. */
-static bool is_declared(struct sim *sim, uint32_t call_index, uint32_t index)
+static bool is_declared(struct sim *sim, const struct kvmem *kv, uint32_t call_index,
+                        uint32_t index)
 {
-    const struct kvmem *kv = &sim->loop.engines[0].kv;
     const struct call *call = &sim->loop.calls.calls[call_index];
     const struct kvmem_block *block = &kv->blocks[kvmem_table_of(kv, call_index)[index]];
     bool is_alone = (kv->calls[call_index].salt & KVMEM_SALT_ALONE) != 0;
@@ -208,17 +214,16 @@ static bool is_declared(struct sim *sim, uint32_t call_index, uint32_t index)
     return block->declared > 0;
 }
 
-static void check_isolation(struct sim *sim)
+static void check_isolation_of(struct sim *sim, const struct kvmem *kv)
 {
     static uint32_t holder[SIM_BLOCKS_MAX];
-    const struct kvmem *kv = &sim->loop.engines[0].kv;
     for (uint32_t i = 0; i < kv->blocks_count; i++) {
         holder[i] = CALL_NONE;
     }
     for (uint32_t call = 0; call < kv->settings.calls; call++) {
         for (uint32_t i = 0; i < kv->calls[call].count; i++) {
             uint32_t block = kvmem_table_of(kv, call)[i];
-            uint32_t other = is_declared(sim, call, i) ? CALL_NONE : holder[block];
+            uint32_t other = is_declared(sim, kv, call, i) ? CALL_NONE : holder[block];
             SIM_REQUIRE(sim, other == CALL_NONE || share_a_domain(sim, call, other),
                         INVARIANT_ISOLATION, "calls %u and %u share block %u", call, other, block);
             holder[block] = call;
@@ -226,29 +231,54 @@ static void check_isolation(struct sim *sim)
     }
 }
 
-/* A named block holds a chain over its own tokens; only a row knows what the chain begins with. */
-static void check_contents(struct sim *sim)
+static void check_isolation(struct sim *sim)
 {
-    const struct kvmem *kv = &sim->loop.engines[0].kv;
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        check_isolation_of(sim, &sim->loop.engines[i].kv);
+    }
+}
+
+/* A named block holds a chain over its own tokens; only a row knows what the chain begins with. */
+static void check_contents_of(struct sim *sim, const struct sim_engine *engine)
+{
+    const struct kvmem *kv = &sim->loop.engines[engine->index].kv;
     uint32_t block_tokens = kv->settings.block_tokens;
-    if (sim->engine.worker == SIM_WORKER_DIED) {
+    if (engine->worker == SIM_WORKER_DIED) {
         return;                         /* the core does not know yet that the KV is lost */
     }
     for (uint32_t block = 0; block < kv->blocks_count; block++) {
-        const uint64_t *held = sim->engine.kv + (uint64_t)block * block_tokens;
+        const uint64_t *held = engine->kv + (uint64_t)block * block_tokens;
         const uint32_t *tokens = kv->tokens + (uint64_t)block * block_tokens;
         uint32_t first = kv->blocks[block].index * block_tokens;
         for (uint32_t i = 1; i < kv->blocks[block].fill; i++) {
-            const struct fake_engine *engine = &sim->engine.fake;
-            SIM_REQUIRE(sim, fake_engine_parts(engine, first + i, held[i - 1], tokens[i]) ||
-                                 held[i] == fake_engine_next(engine, 0, first + i, held[i - 1],
+            const struct fake_engine *fake = &engine->fake;
+            SIM_REQUIRE(sim, fake_engine_parts(fake, first + i, held[i - 1], tokens[i]) ||
+                                 held[i] == fake_engine_next(fake, 0, first + i, held[i - 1],
                                                              tokens[i]), INVARIANT_KV,
-                        "block %u does not hold its content from position %u on", block, i);
+                        "block %u of engine %u does not hold its content from position %u on",
+                        block, engine->index, i);
         }
     }
 }
 
+static void check_contents(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        check_contents_of(sim, &sim->engines[i]);
+    }
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
+
+static bool are_given_up(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        if (sim->orders.engines[i].failure == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static void check_calls(struct sim *sim)
 {
@@ -264,8 +294,8 @@ static void check_calls(struct sim *sim)
     SIM_REQUIRE(sim, stats->calls_accepted == ended + open, INVARIANT_CALLS,
                 "%llu accepted, %llu ended, %u open", (unsigned long long)stats->calls_accepted,
                 (unsigned long long)ended, open);
-    SIM_REQUIRE(sim, sim->orders.engines[0].failure == NULL || open == 0, INVARIANT_CALLS,
-                "the engine is given up, and %u calls are open", open);
+    SIM_REQUIRE(sim, !are_given_up(sim) || open == 0, INVARIANT_CALLS,
+                "no engine is left, and %u calls are open", open);
     uint32_t free = loop->calls.free_count;
     SIM_REQUIRE(sim, free + unfree == loop->calls.count, INVARIANT_CALLS,
                 "%u slots free and %u in use of %u", free, unfree, loop->calls.count);
@@ -350,39 +380,41 @@ static void check_news(struct sim *sim)
 static void check_progress(struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
-    if (loop->engines[0].state != WORLD_ENGINE_IDLE || loop->net.again) {
-        return;
-    }
-    for (uint32_t i = 0; i < loop->calls.count; i++) {
-        SIM_REQUIRE(sim, !can_run(&loop->calls.calls[i]), INVARIANT_PROGRESS,
-                    "the engine is idle, and call %u could run", i);
+    for (uint32_t i = 0; i < loop->calls.count && !loop->net.again; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        bool is_idle = loop->engines[call->engine].state == WORLD_ENGINE_IDLE;
+        SIM_REQUIRE(sim, !is_idle || !can_run(call), INVARIANT_PROGRESS,
+                    "engine %u is idle, and call %u could run", call->engine, i);
     }
 }
 
 STATIC_ASSERT(INVARIANTS_CALLS_MAX >= SIM_CALLS_MAX, "one for each slot");
+STATIC_ASSERT(INVARIANTS_ENGINES_MAX >= SIM_ENGINES_MAX, "one for each engine");
 
-void invariants_note_plan(struct sim *sim)
+void invariants_note_plan(struct sim *sim, uint32_t index)
 {
+    const struct sched_engine *engine = &sim->loop.sched.engines[index];
     for (uint32_t i = 0; i < sim->loop.calls.count; i++) {
-        sim->memory.was_paused[i] = sim->loop.calls.calls[i].paused;
+        const struct call *call = &sim->loop.calls.calls[i];
+        sim->memory.engines[index].was_passed[i] = call->paused || call->engine != index;
     }
-    const struct sched_engine *engine = &sim->loop.sched.engines[0];
-    sim->memory.was_turn = engine->turns_count > 0 || engine->turns_ahead_us > 0;
+    sim->memory.engines[index].was_turn = engine->turns_count > 0 || engine->turns_ahead_us > 0;
 }
 
 /* Only jobs that the last plan could promote: others have waited too long only since then. Those
  * are looked at whose first call can run, while no promoted job has a turn, or has had more. */
-static void check_starvation(struct sim *sim)
+static void check_starvation_at(struct sim *sim, const struct sched_engine *engine)
 {
     const struct sched *sched = &sim->loop.sched;
-    const struct sched_engine *engine = &sched->engines[0];
+    const bool *was_passed = sim->memory.engines[engine->index].was_passed;
     uint64_t wait_max_us = sched_policy_has_levels(sched) ? sched->settings.wait_max_us : 0;
-    if (wait_max_us == 0 || !engine->step_in_flight || sim->memory.was_turn) {
+    if (wait_max_us == 0 || !engine->step_in_flight ||
+        sim->memory.engines[engine->index].was_turn) {
         return;
     }
     for (uint32_t i = 0; i < sched->calls->count; i++) {
         const struct call *call = &sched->calls->calls[i];
-        if (!can_run(call) || sim->memory.was_paused[i]) {
+        if (!can_run(call) || call->engine != engine->index || was_passed[i]) {
             continue;
         }
         const struct sched_job *job = &sched->jobs[call->job];
@@ -394,6 +426,13 @@ static void check_starvation(struct sim *sim)
         SIM_REQUIRE(sim, waited_us < wait_max_us, INVARIANT_STARVATION,
                     "the job of call %u in queue %u had waited for %llu us when the step was "
                     "planned", i, job->queue, (unsigned long long)waited_us);
+    }
+}
+
+static void check_starvation(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        check_starvation_at(sim, &sim->loop.sched.engines[i]);
     }
 }
 
@@ -413,22 +452,28 @@ static void check_deadlines(struct sim *sim)
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-static void check_health(struct sim *sim)
+static void check_health_of(struct sim *sim, uint32_t engine)
 {
     struct health health;
-    struct invariants_memory *memory = &sim->memory;
-    uint64_t now_us = sim->loop.now_us;
-    if (memory->heartbeat != sim->engine.heartbeat || !sim->loop.serving) {
-        memory->heartbeat = sim->engine.heartbeat;
-        memory->beat_us = now_us;
+    uint64_t now_us = sim->loop.now_us, heartbeat = sim->engines[engine].heartbeat;
+    if (sim->memory.engines[engine].heartbeat != heartbeat || !sim->loop.serving) {
+        sim->memory.engines[engine].heartbeat = heartbeat;
+        sim->memory.engines[engine].beat_us = now_us;
     }
-    bool is_away = sim->loop.engines[0].state == WORLD_ENGINE_DOWN;
-    if (!is_away && now_us - memory->beat_us <= SILENCE_US_MAX) {
+    bool is_away = sim->loop.engines[engine].state == WORLD_ENGINE_DOWN;
+    if (!is_away && now_us - sim->memory.engines[engine].beat_us <= SILENCE_US_MAX) {
         return;
     }
     loop_health(&sim->loop, &sim->orders, &health);
     SIM_REQUIRE(sim, health.state != HEALTH_READY, INVARIANT_HEALTH,
-                "ready, and the worker %s", is_away ? "is away" : "is silent");
+                "ready, and worker %u %s", engine, is_away ? "is away" : "is silent");
+}
+
+static void check_health(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        check_health_of(sim, i);
+    }
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

@@ -22,6 +22,7 @@ enum invariant {
 
 #define FAILURE_TEXT_BYTES   256
 #define INVARIANTS_CALLS_MAX 64
+#define INVARIANTS_ENGINES_MAX 4
 struct sim_failure {
     enum invariant invariant;       /* NONE: no failure */
     uint64_t pass, now_us;
@@ -30,16 +31,19 @@ struct sim_failure {
 
 struct invariants_memory {          /* from earlier checks */
     uint64_t arena_bytes;
-    bool was_paused[INVARIANTS_CALLS_MAX];  /* when the step was planned, by slot */
-    bool was_turn;                  /* and whether a promoted job had its turn */
-    uint64_t heartbeat, beat_us;    /* the worker's last sign of life, and when */
+    struct {                        /* of each engine: */
+        bool was_passed[INVARIANTS_CALLS_MAX];  /* when its step was planned, by slot: the call was
+                                                   paused, or another engine's; */
+        bool was_turn;              /* and whether a promoted job had its turn */
+        uint64_t heartbeat, beat_us;            /* the worker's last sign of life, and when */
+    } engines[INVARIANTS_ENGINES_MAX];
 };
 
 const char *invariant_text(enum invariant invariant);
 
 struct sim;
-/* When a step is submitted. */
-void invariants_note_plan(struct sim *sim);
+/* When a step of the engine is submitted. */
+void invariants_note_plan(struct sim *sim, uint32_t engine);
 /* After each pass; O(calls + connections). */
 void invariants_check(struct sim *sim);
 /* From time to time; O(everything). */

@@ -124,11 +124,12 @@ static void take_commands(struct sim *sim)
 static void settle(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
-    uint32_t rounds = *step_rounds(&sim->step);
+    const struct step *step = &sim->engines[0].fake.step;
+    uint32_t rounds = *step_rounds(step);
     naive->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
     for (uint32_t i = 0; i < naive->rows_count; i++) {
-        naive->produced[i] = step_out(&sim->step, i)->produced;
-        naive->fault[i] = sim_engine_fault(sim, i);
+        naive->produced[i] = step_out(step, i)->produced;
+        naive->fault[i] = sim_engine_fault(sim, 0, i);
     }
     if (!naive_refute(naive)) {
         naive_settle(naive, sim->loop.calls.calls, naive->now - naive->submitted);
@@ -148,9 +149,12 @@ static uint64_t foreseen(const struct sim *sim)
     return sum;
 }
 
-void sim_lockstep_poll(struct sim *sim, enum world_engine result)
+void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine result)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
+    if (engine > 0) {
+        return;
+    }
     take_commands(sim);
     lockstep->is_on = lockstep->is_on && !sim->orders.drain;
     if (!lockstep->is_on) {
@@ -161,7 +165,7 @@ void sim_lockstep_poll(struct sim *sim, enum world_engine result)
     lockstep->has_taken_in = false;
     lockstep->foreseen = foreseen(sim);
     take_flags(sim);
-    if (result == WORLD_ENGINE_DONE && !sim->engine.is_own) {
+    if (result == WORLD_ENGINE_DONE && !sim->engines[0].is_own) {
         settle(sim);
     } else if (result == WORLD_ENGINE_LOST) {
         naive_lost(&lockstep->naive);
@@ -334,9 +338,9 @@ static void plan(struct sim *sim, bool planned)
     naive_launch(naive);
 }
 
-void sim_lockstep_plan(struct sim *sim)
+void sim_lockstep_plan(struct sim *sim, uint32_t engine)
 {
-    if (lockstep_of(sim)->is_on) {
+    if (engine == 0 && lockstep_of(sim)->is_on) {
         sim->asserting = INVARIANT_PRIORITY;
         plan(sim, true);
         sim->asserting = INVARIANT_ASSERTION;
@@ -357,10 +361,10 @@ static void compare_programs(struct sim *sim)
     }
 }
 
-void sim_lockstep_compare(struct sim *sim)
+void sim_lockstep_compare(struct sim *sim, uint32_t engine)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
-    if (!lockstep->is_on) {
+    if (engine > 0 || !lockstep->is_on) {
         return;
     }
     sim->asserting = INVARIANT_PRIORITY;

@@ -17,11 +17,11 @@
 #define OPPORTUNITIES_MAX 24            /* that are tried, of a fault in a scenario */
 
 static struct request {
-    struct argument_range seeds;
+    struct argument_range seeds, engines;
     uint64_t seed, minutes, seconds, steps, depth, scenarios;
     const char *replay, *out;
     bool twice, reads_along, keeps_tapes, stops;
-} request = {.seeds = {1, 100}, .minutes = NOT_GIVEN, .seed = NOT_GIVEN, .steps = STEPS_DEFAULT,
+} request = {.seeds = {1, 100}, .engines = {1, 1}, .minutes = NOT_GIVEN, .seed = NOT_GIVEN, .steps = STEPS_DEFAULT,
              .out = "build"};
 
 static const struct argument rows[] = {
@@ -38,6 +38,8 @@ static const struct argument rows[] = {
      "each fault at each of its first opportunities, in S scenarios"},
     {"--steps", "N", ARGUMENT_U64, &request.steps, 0, 0,
      "passes of a run before the faults cease (2000)"},
+    {"--engines", "A-B", ARGUMENT_RANGE, &request.engines, 1, SIM_ENGINES_MAX,
+     "number of engines, by the seed (1-1)"},
     {"--twice", "", ARGUMENT_FLAG, &request.twice, 0, 0,
      "each run a second time, from its tape: both must be the same"},
     {"--script", "", ARGUMENT_FLAG, &request.reads_along, 0, 0, "say what happens"},
@@ -50,7 +52,7 @@ static const struct command_line line = {
     .program = "agentix-sim",
     .usage = "[--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
              "                    | --exhaust D | --nth-fault S]\n"
-             "                   [--steps N] [--twice] [--script] [--no-shrink] [--stop] "
+             "                   [--engines A-B] [--steps N] [--twice] [--script] [--no-shrink] [--stop] "
              "[--out FOLDER]",
     .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
 
@@ -131,9 +133,19 @@ static void report(struct sim *sim, struct tape *tape, uint64_t seed)
     }
 }
 
+/* It is no choice of the tape: so the seeds of one engine run as they did when there was only
+ * one. */
+static uint32_t engines_of(uint64_t seed)
+{
+    uint64_t mixed = seed * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t count = request.engines.last - request.engines.first + 1;
+    return (uint32_t)(request.engines.first + (mixed >> 32) % count);
+}
+
 static void run_seed(struct sim *sim, struct tape *tape, struct tally *tally, uint64_t seed)
 {
     tape_record(tape, seed, request.steps);
+    tape->engines = engines_of(seed);
     enum sim_outcome outcome = sim_run(sim, tape);
     count(tally, sim);
     if (outcome == SIM_FAILED) {
@@ -171,6 +183,7 @@ static void run_exhaust(struct sim *sim, struct tape *tape, struct tally *tally)
 
 static void run_nth_faults(struct sim *sim, struct tape *tape, struct tally *tally)
 {
+    tape->engines = (uint32_t)request.engines.last;
     tally->seeds = sim_nth_faults(sim, tape, (uint32_t)request.scenarios, OPPORTUNITIES_MAX);
     if (tally->seeds == 0) {
         tally->failures++;

@@ -420,19 +420,25 @@ void sim_oracle_lost(struct sim *sim, uint32_t client)
 }
 
 /* Rounds run in wait() only, so each one is at least a pass old here. */
-void sim_oracle_check_stream(struct sim *sim)
+static void check_stream_of(struct sim *sim, const struct sched_engine *engine)
 {
-    const struct sched_engine *engine = &sim->loop.sched.engines[0];
-    if (!engine->step_in_flight || sim->loop.engines[0].state != WORLD_ENGINE_BUSY) {
+    if (!engine->step_in_flight || sim->loop.engines[engine->index].state != WORLD_ENGINE_BUSY) {
         return;
     }
     for (uint32_t i = 0; i < engine->planned_count; i++) {
         const struct call *call = &sim->loop.calls.calls[engine->planned[i].call];
-        uint32_t produced = step_out(&sim->step, i)->produced;
+        uint32_t produced = step_out(&engine->step, i)->produced;
         bool is_live = call->generation == engine->planned[i].call_generation &&
                        call->state == CALL_RUNNING;
         SIM_REQUIRE(sim, !is_live || call->published_tokens >= call->generated_tokens + produced,
                     INVARIANT_STREAM, "row %u has %u tokens, %u of them published", i, produced,
                     call->published_tokens - call->generated_tokens);
+    }
+}
+
+void sim_oracle_check_stream(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        check_stream_of(sim, &sim->loop.sched.engines[i]);
     }
 }

@@ -191,13 +191,15 @@ static void take_memory(struct sim *sim, const struct vocab *vocab)
     struct memory_plan plan = {0};
     sim->step.layout = loop_step_layout(&sim->limits);
     loop_plan_memory(&plan, &sim->options, &sim->limits, &vocab->info);
-    memory_plan_add(&plan, MEMORY_CORE, "step record", 1, sim->step.layout.total_bytes);
+    memory_plan_add(&plan, MEMORY_CORE, "step record", sim->limits.engines,
+                    sim->step.layout.total_bytes);
     uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
     SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",
                 (unsigned long long)bytes);
     madvise(sim->arena.base, ARENA_BYTES_MAX, MADV_DONTNEED);
     sim->arena.size_bytes = bytes;
-    sim->step.base = arena_take(&sim->arena, 1, sim->step.layout.total_bytes);
+    sim->step.base =
+        arena_take(&sim->arena, sim->limits.engines, sim->step.layout.total_bytes);
 }
 
 void sim_boot(struct sim *sim)
@@ -224,7 +226,7 @@ void sim_boot(struct sim *sim)
     arena_seal(&sim->arena);
     sim->memory.arena_bytes = sim->arena.used_bytes;
     loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
-    sim_engine_init(sim);
+    sim_workers_init(sim);
     sim_clients_init(sim);
     sim_lockstep_init(sim);
     sim->orders.load_permille = 1000;
@@ -269,9 +271,11 @@ void invariants_check_done(struct sim *sim)
     const struct loop *loop = &sim->loop;
     require_pool(sim, "free call slots", loop->calls.free_count, loop->calls.count);
     require_pool(sim, "open calls", loop->sched.open_calls, 0);
-    require_pool(sim, "calls with blocks", loop->sched.engines[0].resident_calls, 0);
-    require_pool(sim, "device blocks of calls",
-                 kvmem_owned(&loop->engines[0].kv) - blocks_of_prefixes(&loop->engines[0].kv), 0);
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        const struct kvmem *kv = &loop->engines[i].kv;
+        require_pool(sim, "calls with blocks", loop->sched.engines[i].resident_calls, 0);
+        require_pool(sim, "device blocks of calls", kvmem_owned(kv) - blocks_of_prefixes(kv), 0);
+    }
     require_pool(sim, "calls with a deadline", loop->sched.deadlines.count, 0);
     require_pool(sim, "connections", loop->net.open_count, 0);
     require_pool(sim, "open handles", sim_handles_open(sim), 0);
@@ -284,23 +288,37 @@ void invariants_check_done(struct sim *sim)
 
 void invariants_check_quiet(struct sim *sim)
 {
-    const struct loop *loop = &sim->loop;
-    const struct kvmem *kv = &loop->engines[0].kv;
-    require_pool(sim, "programs", loop->sched.programs_count, 0);
-    require_pool(sim, "free device blocks", kvmem_free(kv) + blocks_of_prefixes(kv),
-                 kv->device.count);
-    require_pool(sim, "host blocks in use", kvmem_host_used(kv), 0);
+    require_pool(sim, "programs", sim->loop.sched.programs_count, 0);
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        const struct kvmem *kv = &sim->loop.engines[i].kv;
+        require_pool(sim, "free device blocks", kvmem_free(kv) + blocks_of_prefixes(kv),
+                     kv->device.count);
+        require_pool(sim, "host blocks in use", kvmem_host_used(kv), 0);
+    }
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
+/* The keeper gives up an engine whose worker has died. With one engine the worker stays: the core
+ * has no use for it any more, and the runs stay as they are. */
+static void give_up(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        if (sim->orders.engines[i].failure != NULL || !sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
+            continue;
+        }
+        sim->orders.engines[i].failure = "given up";
+        sim_say(sim, "the keeper gives engine %u up", i);
+        if (sim->limits.engines > 1) {
+            sim_worker_give_up(sim, i);
+        }
+    }
+}
+
 bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
-    if (sim->orders.engines[0].failure == NULL && sim_fault(sim, SIM_FAULT_GIVEN_UP)) {
-        sim->orders.engines[0].failure = "given up";
-        sim_say(sim, "the keeper gives the engine up");
-    }
+    give_up(sim);
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
     sim->pass++;
     invariants_check(sim);
@@ -337,10 +355,14 @@ void sim_run_calm(struct sim *sim)
 static bool is_quiet(const struct sim *sim)
 {
     const struct loop *loop = &sim->loop;
-    const struct kvmem *kv = &loop->engines[0].kv;
-    return sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
-           sim_workflows_open(sim) == 0 &&
-           kvmem_free(kv) + kvmem_owned(kv) == kv->device.count && kvmem_host_used(kv) == 0;
+    bool is_empty = sim_handles_open(sim) == 0 && loop->sched.programs_count == 0 &&
+                    sim_workflows_open(sim) == 0;
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        const struct kvmem *kv = &loop->engines[i].kv;
+        is_empty = is_empty && kvmem_free(kv) + kvmem_owned(kv) == kv->device.count &&
+                   kvmem_host_used(kv) == 0;
+    }
+    return is_empty;
 }
 
 static void run_quiet(struct sim *sim)

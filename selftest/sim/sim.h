@@ -6,7 +6,7 @@
  *
  *   tape --choose--> swarm.c    configuration, and which faults there are
  *        --choose--> world.c    time, order of events      sockets.c  bytes, a few at a time
- *        --choose--> engine.c   steps that hang, die, lie  clients.c  who asks for what, and when
+ *        --choose--> worker.c   steps that hang, die, lie  clients.c  who asks for what, and when
  *
  *   clients.c --frames--> sockets.c --> loop_pass() --> step record --> engine.c
  *       ^                     |                                            |
@@ -78,7 +78,7 @@ struct sim {
     struct fake_declared declared;
     struct vocab wordless;          /* without texts; the other one is in words.c */
     struct arena arena;
-    struct step step;
+    struct step step;               /* the record of engine 0 */
     struct loop loop;
     struct invariants_memory memory;
     uint64_t slot_domains[SIM_CALLS_MAX];   /* trust domain of the call in each slot, */
@@ -89,7 +89,7 @@ struct sim {
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_call calls[SIM_CALLS_MAX];
     struct sim_lockstep lockstep;
-    struct sim_engine engine;
+    struct sim_engine engines[SIM_ENGINES_MAX];
 };
 
 /* Choices. */
@@ -122,9 +122,9 @@ uint32_t sim_workflows_open(const struct sim *sim);
 
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);
-void sim_lockstep_poll(struct sim *sim, enum world_engine result);
-void sim_lockstep_plan(struct sim *sim);
-void sim_lockstep_compare(struct sim *sim);
+void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine result);
+void sim_lockstep_plan(struct sim *sim, uint32_t engine);
+void sim_lockstep_compare(struct sim *sim, uint32_t engine);
 
 /* run.c */
 enum sim_outcome { SIM_CLEAN, SIM_FAILED };

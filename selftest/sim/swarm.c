@@ -223,6 +223,9 @@ static void draw_faults(struct sim *sim)
                                  1u << SIM_FAULT_HANG | 1u << SIM_FAULT_DEATH |
                                  1u << SIM_FAULT_GIVEN_UP;
     for (uint32_t i = 0; i < SIM_FAULTS; i++) {
+        if (i == SIM_FAULT_TOGETHER && sim->swarm.engines == 1) {
+            continue;               /* so the runs of one engine stay as they are */
+        }
         bool is_on = sim_choose(sim, 3) == 2;
         uint32_t rate = 2u << sim_choose(sim, 8);
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
@@ -274,11 +277,15 @@ void swarm_derive(struct sim *sim)
         config_limits(&sim->limits, &sim->options, &shape, &machine, &error) != STATUS_OK) {
         sim_fail(sim, INVARIANT_WORLD, "%s", error.text);
     }
+    SIM_REQUIRE(sim, sim->swarm.engines > 0 && sim->swarm.engines <= SIM_ENGINES_MAX,
+                INVARIANT_WORLD, "%u engines", sim->swarm.engines);
+    sim->limits.engines = sim->swarm.engines;
 }
 
 void swarm_draw(struct sim *sim)
 {
     config_defaults(&sim->options);
+    sim->swarm.engines = sim->tape->engines;
     sim->swarm.has_words = sim_choose(sim, 2) == 1;
     sim->swarm.vocab_tokens =
         sim->swarm.has_words ? sim_words()->info.tokens : sim_between(sim, 6, 200);

@@ -20,6 +20,7 @@ enum sim_fault {
 
 struct swarm {
     uint32_t rate[SIM_FAULTS];      /* one opportunity in so many; 0: never */
+    uint32_t engines;
     uint32_t hostiles, operators;   /* numbers of clients */
     uint32_t flow_clients;
     bool flows_apart;               /* they have trust domains of their own */

@@ -12,8 +12,8 @@
 
 #include "config/base/assert.h"
 
-#define HEADER      "agentix-sim tape, steps %llu, masked %llx\n"
-#define HEADER_READ "agentix-sim tape, steps %llu, masked %llx"
+#define HEADER      "agentix-sim tape, steps %llu, engines %u, masked %llx\n"
+#define HEADER_READ "agentix-sim tape, steps %llu, engines %u, masked %llx"
 
 static uint64_t draw(uint64_t *state)
 {
@@ -31,7 +31,7 @@ void tape_init(struct tape *tape)
         fprintf(stderr, "agentix-sim: no memory for a tape\n");
         exit(1);
     }
-    *tape = (struct tape){.bytes = memory};
+    *tape = (struct tape){.engines = 1, .bytes = memory};
 }
 
 void tape_record(struct tape *tape, uint64_t seed, uint64_t steps)
@@ -99,7 +99,8 @@ uint32_t tape_choose(struct tape *tape, uint32_t bound)
 void tape_count(struct tape *tape, uint32_t digits)
 {
     ASSERT(digits <= TAPE_DIGITS_MAX);
-    *tape = (struct tape){.mode = TAPE_COUNT, .bytes = tape->bytes, .digits_count = digits};
+    *tape = (struct tape){.mode = TAPE_COUNT, .engines = 1, .bytes = tape->bytes,
+                          .digits_count = digits};
 }
 
 bool tape_count_up(struct tape *tape)
@@ -120,7 +121,7 @@ int tape_write(const struct tape *tape, const char *path)
 {
     FILE *file = fopen(path, "wb");
     bool good = file != NULL &&
-                fprintf(file, HEADER, (unsigned long long)tape->steps,
+                fprintf(file, HEADER, (unsigned long long)tape->steps, tape->engines,
                         (unsigned long long)tape->faults_masked) > 0 &&
                 fwrite(tape->bytes, 1, tape->count, file) == tape->count;
     if (file == NULL || fclose(file) != 0 || !good) {
@@ -133,8 +134,10 @@ int tape_write(const struct tape *tape, const char *path)
 int tape_read(struct tape *tape, const char *path)
 {
     unsigned long long steps = 0, masked = 0;
+    uint32_t engines = 0;
     FILE *file = fopen(path, "rb");
-    if (file == NULL || fscanf(file, HEADER_READ, &steps, &masked) != 2 || fgetc(file) != '\n') {
+    if (file == NULL || fscanf(file, HEADER_READ, &steps, &engines, &masked) != 3 ||
+        engines == 0 || fgetc(file) != '\n') {
         fprintf(stderr, "agentix-sim: %s is no tape\n", path);
         if (file != NULL) {
             fclose(file);
@@ -142,6 +145,7 @@ int tape_read(struct tape *tape, const char *path)
         return -1;
     }
     tape->steps = steps;
+    tape->engines = engines;
     tape->faults_masked = masked;
     tape->count = (uint32_t)fread(tape->bytes, 1, TAPE_BYTES_MAX, file);
     fclose(file);

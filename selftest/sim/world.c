@@ -80,7 +80,7 @@ static uint32_t collect(struct sim *sim, struct world_event *events, uint32_t ma
 
 static bool let_happen(struct sim *sim)
 {
-    bool engine_rings = sim_engine_advance(sim);
+    bool engine_rings = sim_workers_advance(sim);
     sim_clients_act(sim);
     return engine_rings;
 }
@@ -94,7 +94,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 static void jump(struct sim *sim, uint64_t until_us)
 {
     uint64_t next_us = earliest(until_us, sim_clients_next_us(sim));
-    next_us = earliest(next_us, sim_engine_next_us(sim));
+    next_us = earliest(next_us, sim_workers_next_us(sim));
     sim->now_us = next_us > sim->now_us ? next_us : sim->now_us;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the simulated world: sockets, time, and the worker with its engine. Part of sim.h. */
+/* What: the simulated world: sockets, time, and the workers with their
+ * engines. Part of sim.h. */
 #include "appliance/loop.h"
 #include "selftest/fake/fake_engine.h"
 #include "selftest/fake/naive_sched.h"
@@ -12,6 +13,7 @@
 #define SIM_BLOCKS_MAX      4096
 #define SIM_BLOCK_TOKENS    32
 #define SIM_NONE            UINT32_MAX
+#define SIM_ENGINES_MAX     4
 #define SIM_WORKFLOWS_MAX   8           /* that the appliance has open */
 #define SIM_EPOCH_US        UINT64_C(1000000)
 #define SIM_SECOND_US       UINT64_C(1000000)
@@ -69,20 +71,22 @@ struct sim_counts {                 /* events of the world; the statistics must 
 
 void sim_world_init(struct sim *sim);
 
-/* ---- engine.c -------------------------------------------------------------------------------- */
+/* ---- worker.c -------------------------------------------------------------------------------- */
 
 /*   STARTS --due--> IDLE --submit--> RUNS --the last round--> DONE --poll--> IDLE
  *     ^  |           |                | |--a fault--> HANGS --due--+
  *     |  +-----------+-- a fault -----+----------------------------+--> DIED --poll--> STARTS
- *                    '-- condemned: CONDEMNED --due------------------+                       */
+ *                    '-- condemned: CONDEMNED --due------------------+    '-- given up: GONE    */
 enum sim_worker { SIM_WORKER_STARTS, SIM_WORKER_IDLE, SIM_WORKER_RUNS, SIM_WORKER_DONE,
-                  SIM_WORKER_HANGS, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED };
+                  SIM_WORKER_HANGS, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED, SIM_WORKER_GONE };
 struct sim_engine {
     struct fake_engine fake;
+    uint32_t index;
     enum sim_worker worker;
+    bool is_given_up;               /* by the keeper: it has no successor */
     uint64_t due_us;                /* when the next change of state comes by itself */
     uint64_t round_us;
-    bool by_hand;                   /* only sim_engine_round() ends a round */
+    bool by_hand;                   /* only sim_worker_round() ends a round */
     uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
     bool is_own;                    /* the step in flight is the core's own: canary or prefix */
     bool owes_step;                 /* a submitted step has not been believed yet */
@@ -92,17 +96,34 @@ struct sim_engine {
     uint64_t kv[SIM_BLOCKS_MAX * SIM_BLOCK_TOKENS];
 };
 
-void sim_engine_init(struct sim *sim);
+void sim_workers_init(struct sim *sim);
+/* Changes what is due. True when the core must be woken. */
+bool sim_workers_advance(struct sim *sim);
+uint64_t sim_workers_next_us(const struct sim *sim);
+void sim_workers_by_hand(struct sim *sim, bool by_hand);
+void sim_worker_round(struct sim *sim, uint32_t index);
+/* Whatever it does. Nothing happens to one that is dead. */
+void sim_worker_kill(struct sim *sim, uint32_t index);
+/* Besides, it has no successor. */
+void sim_worker_give_up(struct sim *sim, uint32_t index);
+/* The seam. */
 void sim_engine_submit(void *self, uint32_t index);
 enum world_engine sim_engine_poll(void *self, uint32_t index);
 uint64_t sim_engine_heartbeat(void *self, uint32_t index);
 void sim_engine_condemn(void *self, uint32_t index);
-enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t row);
-/* Changes what is due. True when the core must be woken. */
-bool sim_engine_advance(struct sim *sim);
-uint64_t sim_engine_next_us(const struct sim *sim);
-void sim_engine_by_hand(struct sim *sim, bool by_hand);
-void sim_engine_round(struct sim *sim);
-void sim_engine_kill(struct sim *sim);
+
+/* ---- engine.c -------------------------------------------------------------------------------- */
+
+void sim_engine_build(struct sim *sim, struct sim_engine *engine);
+/* All KV of both tiers is lost. */
+void sim_engine_forget(struct sim *sim, struct sim_engine *engine);
+/* The step in the record is submitted: it is checked, and its moves run. */
+void sim_engine_begin(struct sim *sim, struct sim_engine *engine);
+/* All its rounds have run: what is wrong with its results. */
+void sim_engine_end(struct sim *sim, struct sim_engine *engine);
+/* The fault that the core must find in the outputs of the row. */
+enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t engine, uint32_t row);
+/* True when the core must take these results. */
+bool sim_engine_is_believable(const struct sim *sim, const struct sim_engine *engine);
 /* What the chain of a call's KV begins with: equal for calls that may share KV. */
 uint64_t sim_salt(const struct sim *sim, uint64_t domain, const uint8_t *program_id);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the workers, one for each engine: how they start, take steps, hang and die, in virtual
+ * time.
+ *
+ * Invariants of this side: the rounds of a step run when their time has come, so early stop finds
+ * it half done; a worker that dies takes all KV of both tiers along, and nothing of the others';
+ * one that the keeper has given up has no successor.
+ */
+#include "selftest/sim/sim.h"
+
+#define START_US_MAX    (2 * SIM_SECOND_US)     /* a new worker reads nothing: weights are there */
+#define KILLED_US_MAX   (30 * SIM_SECOND_US)    /* until the keeper ends a worker that hangs */
+#define SLOW_FACTOR     100
+#define NEVER_US        (UINT64_MAX / 4)
+
+static struct sim_engine *engine_of(struct sim *sim, uint32_t index)
+{
+    SIM_REQUIRE(sim, index < sim->limits.engines, INVARIANT_WORLD,
+                "engine %u, which there is not", index);
+    return &sim->engines[index];
+}
+
+static void start(struct sim *sim, struct sim_engine *engine)
+{
+    sim_engine_forget(sim, engine);
+    engine->worker = SIM_WORKER_STARTS;
+    engine->due_us = sim->now_us + 1 + sim_time(sim, START_US_MAX);
+}
+
+void sim_workers_init(struct sim *sim)
+{
+    fake_engine_declare(&sim->declared, &sim->prefixes);
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        struct sim_engine *engine = &sim->engines[i];
+        engine->index = i;
+        sim_engine_build(sim, engine);
+        engine->heartbeat = 0;
+        engine->by_hand = engine->is_own = engine->owes_step = engine->is_given_up = false;
+        engine->rounds_to_live = 0;
+        start(sim, engine);
+    }
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static uint64_t draw_round_us(struct sim *sim, const struct sim_engine *engine)
+{
+    if (engine->by_hand) {
+        return NEVER_US;
+    }
+    uint64_t round_us = 1 + sim_time(sim, sim->swarm.round_us_max);
+    return sim_fault(sim, SIM_FAULT_SLOW) ? round_us * SLOW_FACTOR : round_us;
+}
+
+static void say_step(struct sim *sim, const struct sim_engine *engine)
+{
+    const struct step_header *header = step_header(&engine->fake.step);
+    sim_say(sim, "engine %u: step %llu: %u rows and %u standbys, %u moves", engine->index,
+            (unsigned long long)header->sequence, header->rows_active,
+            header->rows_count - header->rows_active, header->moves_count);
+}
+
+void sim_engine_submit(void *self, uint32_t index)
+{
+    struct sim *sim = self;
+    struct sim_engine *engine = engine_of(sim, index);
+    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
+                "a step for a worker that has one");
+    sim_engine_begin(sim, engine);
+    engine->owes_step = !engine->is_own;
+    engine->round_us = draw_round_us(sim, engine);
+    engine->rounds_to_live =
+        sim_fault(sim, SIM_FAULT_DEATH) ? 1 + sim_choose(sim, sim->limits.steps_per_plan) : 0;
+    engine->worker = SIM_WORKER_RUNS;
+    engine->due_us = sim->now_us + engine->round_us;
+    if (sim_fault(sim, SIM_FAULT_HANG)) {
+        engine->worker = SIM_WORKER_HANGS;
+        engine->due_us = sim->now_us + sim_time(sim, KILLED_US_MAX);
+        sim_say(sim, "worker %u hangs", index);
+    }
+    say_step(sim, engine);
+}
+
+/* ---- life and death -------------------------------------------------------------------------- */
+
+static void die(struct sim *sim, struct sim_engine *engine)
+{
+    sim_say(sim, "worker %u dies", engine->index);
+    engine->worker = SIM_WORKER_DIED;
+}
+
+/* Several workers may die of one cause. */
+static void perish(struct sim *sim, struct sim_engine *engine)
+{
+    die(sim, engine);
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        struct sim_engine *other = &sim->engines[i];
+        if (i != engine->index && other->worker < SIM_WORKER_DIED &&
+            sim_fault(sim, SIM_FAULT_TOGETHER)) {
+            die(sim, other);
+        }
+    }
+}
+
+static void run_round(struct sim *sim, struct sim_engine *engine)
+{
+    bool goes_on = fake_engine_round(&engine->fake) && engine->fake.rows_count > 0;
+    if (engine->rounds_to_live > 0 && --engine->rounds_to_live == 0) {
+        perish(sim, engine);
+    } else if (goes_on) {
+        engine->due_us += engine->round_us;
+    } else {
+        sim_engine_end(sim, engine);
+        engine->worker = SIM_WORKER_DONE;
+    }
+}
+
+static void come_up(struct sim *sim, struct sim_engine *engine)
+{
+    if (sim_fault(sim, SIM_FAULT_DEATH)) {
+        perish(sim, engine);
+    } else {
+        engine->worker = SIM_WORKER_IDLE;
+    }
+}
+
+static bool advance(struct sim *sim, struct sim_engine *engine)
+{
+    enum sim_worker before = engine->worker;
+    bool has_round = false;
+    while (engine->worker == SIM_WORKER_RUNS && engine->due_us <= sim->now_us) {
+        run_round(sim, engine);
+        has_round = true;
+    }
+    if (engine->worker == SIM_WORKER_STARTS && engine->due_us <= sim->now_us) {
+        come_up(sim, engine);
+    } else if ((engine->worker == SIM_WORKER_HANGS || engine->worker == SIM_WORKER_CONDEMNED) &&
+               engine->due_us <= sim->now_us) {
+        perish(sim, engine);
+    } else if (engine->worker == SIM_WORKER_IDLE && sim_fault(sim, SIM_FAULT_DEATH)) {
+        perish(sim, engine);
+    }
+    return has_round || engine->worker != before;
+}
+
+bool sim_workers_advance(struct sim *sim)
+{
+    bool has_changed = false;
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        has_changed = advance(sim, &sim->engines[i]) || has_changed;
+    }
+    return has_changed;
+}
+
+static uint64_t next_us(const struct sim_engine *engine)
+{
+    bool waits = engine->worker == SIM_WORKER_IDLE || engine->worker == SIM_WORKER_DONE ||
+                 engine->worker >= SIM_WORKER_DIED;
+    return waits ? UINT64_MAX : engine->due_us;
+}
+
+uint64_t sim_workers_next_us(const struct sim *sim)
+{
+    uint64_t first_us = UINT64_MAX;
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        uint64_t own_us = next_us(&sim->engines[i]);
+        first_us = own_us < first_us ? own_us : first_us;
+    }
+    return first_us;
+}
+
+void sim_workers_by_hand(struct sim *sim, bool by_hand)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        sim->engines[i].by_hand = by_hand;
+        if (!by_hand) {
+            sim->engines[i].round_us = 1;
+            sim_worker_round(sim, i);
+        }
+    }
+}
+
+void sim_worker_round(struct sim *sim, uint32_t index)
+{
+    if (sim->engines[index].worker == SIM_WORKER_RUNS) {
+        sim->engines[index].due_us = sim->now_us;
+    }
+}
+
+void sim_worker_kill(struct sim *sim, uint32_t index)
+{
+    if (sim->engines[index].worker < SIM_WORKER_DIED) {
+        die(sim, &sim->engines[index]);
+    }
+}
+
+void sim_worker_give_up(struct sim *sim, uint32_t index)
+{
+    sim->engines[index].is_given_up = true;
+    sim_worker_kill(sim, index);
+}
+
+void sim_engine_condemn(void *self, uint32_t index)
+{
+    struct sim *sim = self;
+    struct sim_engine *engine = engine_of(sim, index);
+    sim_say(sim, "worker %u is condemned", index);
+    engine->worker = SIM_WORKER_CONDEMNED;
+    engine->due_us = sim->now_us + 1 + sim_time(sim, KILLED_US_MAX);
+}
+
+/* What the core hears of a death, once. */
+static enum world_engine bury(struct sim *sim, struct sim_engine *engine)
+{
+    sim->counts.losses++;
+    sim->counts.steps_lost += engine->owes_step;
+    engine->owes_step = false;
+    start(sim, engine);
+    engine->worker = engine->is_given_up ? SIM_WORKER_GONE : engine->worker;
+    return WORLD_ENGINE_LOST;
+}
+
+static enum world_engine poll(struct sim *sim, struct sim_engine *engine)
+{
+    switch (engine->worker) {
+    case SIM_WORKER_STARTS:
+    case SIM_WORKER_CONDEMNED:
+    case SIM_WORKER_GONE:
+        return WORLD_ENGINE_DOWN;
+    case SIM_WORKER_IDLE:
+        engine->heartbeat++;
+        return WORLD_ENGINE_IDLE;
+    case SIM_WORKER_RUNS:
+        engine->heartbeat++;
+        return WORLD_ENGINE_BUSY;
+    case SIM_WORKER_HANGS:
+        return WORLD_ENGINE_BUSY;
+    case SIM_WORKER_DONE:
+        engine->heartbeat++;            /* a step is a sign of life */
+        engine->worker = SIM_WORKER_IDLE;
+        engine->owes_step = engine->owes_step && !sim_engine_is_believable(sim, engine);
+        sim->counts.steps += !engine->is_own && !engine->owes_step;
+        return WORLD_ENGINE_DONE;
+    case SIM_WORKER_DIED:
+        break;
+    }
+    return bury(sim, engine);
+}
+
+enum world_engine sim_engine_poll(void *self, uint32_t index)
+{
+    struct sim *sim = self;
+    enum world_engine result = poll(sim, engine_of(sim, index));
+    sim_mix(sim, (uint64_t)result);
+    sim_lockstep_poll(sim, index, result);
+    return result;
+}
+
+uint64_t sim_engine_heartbeat(void *self, uint32_t index)
+{
+    uint64_t heartbeat = engine_of(self, index)->heartbeat;
+    sim_lockstep_compare(self, index);
+    return heartbeat;
+}
