@@ -6,6 +6,8 @@
 uint64_t naive_quantum(const struct naive *m, uint32_t queue);
 /* True when all open calls of a program are one job. */
 bool naive_orders_programs(const struct naive *m);
+/* True for an open call of the chosen engine. */
+bool naive_is_here(const struct naive *m, const struct naive_call *call);
 /* The job of the call. */
 struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call);
 /* Jobs that may be promoted at once. */
@@ -24,7 +26,7 @@ void naive_begin_job(struct naive_job *job, uint64_t from);
 void naive_credit(struct naive *m, const struct naive_call *call, uint64_t service);
 /* The call loses its blocks. */
 void naive_drop(struct naive_call *call);
-/* Writes the open calls in their order; returns their number. */
+/* Writes the open calls of the chosen engine in their order; returns their number. */
 uint32_t naive_sort(struct naive *m, uint32_t *sorted);
 /* ---- naive_tenant.c -------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ static void compare_call(const struct naive *m, uint32_t index)
     ASSERT(got->kv_tokens == want->kv);
     ASSERT(got->standby == want->standby);
     ASSERT(got->cached_tokens == want->cached);
-    ASSERT((kvmem_call_blocks(sched_view_kv(m->sched), index) > 0) == want->resident);
+    ASSERT((kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), index) > 0) == want->resident);
     ASSERT(got->wait_us == want->wait);
     ASSERT(got->service_us == want->service);
     ASSERT(got->priority_us == want->priority);
@@ -48,7 +48,7 @@ static void compare_tenants(struct naive *m)
     }
 }
 
-void naive_compare(struct naive *m)
+static void compare_engine(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
     uint32_t real[NAIVE_CALLS_MAX];
@@ -59,7 +59,8 @@ void naive_compare(struct naive *m)
         struct sched_view_place place = {.tenant = i % queues / m->set.queues,
                                          .queue = i % m->set.queues, .held = i >= queues};
         uint32_t queue = place.queue;
-        uint32_t real_count = sched_view_queue(m->sched, &place, real, NAIVE_CALLS_MAX);
+        uint32_t real_count = sched_view_queue(m->sched, m->on->index, &place, real,
+                                               NAIVE_CALLS_MAX);
         for (uint32_t n = 0; n < real_count; n++, at++) {
             ASSERT(at < count);
             ASSERT(sorted[at] == real[n]);
@@ -68,5 +69,15 @@ void naive_compare(struct naive *m)
         }
     }
     ASSERT(at == count);
+}
+
+void naive_compare(struct naive *m)
+{
+    struct naive_engine *on = m->on;
+    for (uint32_t i = 0; i < m->set.engines; i++) {
+        naive_choose(m, i);
+        compare_engine(m);
+    }
+    m->on = on;
     compare_tenants(m);
 }

@@ -90,12 +90,12 @@ static uint32_t naive_chunk(const struct naive_call *call, uint32_t budget)
 static void naive_found(struct naive *m, struct naive_call *call, uint32_t index, uint32_t found)
 {
     ASSERT(found < call->prompt + call->generated);
-    uint32_t block_tokens = sched_view_kv(m->sched)->settings.block_tokens;
-    uint32_t declared = kvmem_call_declared(sched_view_kv(m->sched), index) * block_tokens;
+    uint32_t block_tokens = sched_view_kv(m->sched, m->on->index)->settings.block_tokens;
+    uint32_t declared = kvmem_call_declared(sched_view_kv(m->sched, m->on->index), index) * block_tokens;
     bool is_alone = m->set.sharing == SCHED_SHARING_OFF || call->faults > 0;
     ASSERT(call->faults == 0 || declared == 0);
     ASSERT(!is_alone || found <= call->computed || found == declared);
-    ASSERT(kvmem_call_blocks(sched_view_kv(m->sched), index) > 0);
+    ASSERT(kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), index) > 0);
     call->resident = call->started = true;
     call->kv = found;
     call->computed = found > call->computed ? found : call->computed;
@@ -104,21 +104,21 @@ static void naive_found(struct naive *m, struct naive_call *call, uint32_t index
 static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
 {
     struct naive_call *call = &m->calls[index];
-    uint32_t row = m->rows_count++;
-    const struct step_row *got = step_row(sched_view_step(m->sched), row);
+    uint32_t row = m->on->rows_count++;
+    const struct step_row *got = step_row(sched_view_step(m->sched, m->on->index), row);
     if (!call->resident) {
         naive_found(m, call, index, got->first_position);
     }
     uint32_t remaining = call->prompt + call->generated - call->kv;
     uint32_t decode = call->max - call->generated;
-    m->rows[row] = index;
-    m->chunk[row] = naive_chunk(call, *budget);
-    m->decode[row] = m->chunk[row] < remaining ? 0
+    m->on->rows[row] = index;
+    m->on->chunk[row] = naive_chunk(call, *budget);
+    m->on->decode[row] = m->on->chunk[row] < remaining ? 0
                     : decode < m->set.steps_per_plan ? decode : m->set.steps_per_plan;
-    *budget -= remaining == 1 ? 0 : m->chunk[row];
+    *budget -= remaining == 1 ? 0 : m->on->chunk[row];
     ASSERT(got->first_position == call->kv);
-    ASSERT(got->tokens_count == m->chunk[row]);
-    ASSERT(got->decode_steps == m->decode[row]);
+    ASSERT(got->tokens_count == m->on->chunk[row]);
+    ASSERT(got->decode_steps == m->on->decode[row]);
 }
 
 /* The rest of the order, from `at` on, is as keys are now. */
@@ -148,7 +148,7 @@ static void naive_sort_again(struct naive *m, uint32_t *sorted, uint32_t count, 
  * several tenants, a call may be left out before the first row. */
 static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t count, uint32_t at)
 {
-    ASSERT(m->rows_count > 0 || m->tenants_dealt > 1);
+    ASSERT(m->on->rows_count > 0 || m->tenants_dealt > 1);
     bool is_sure = m->move_waits < m->set.batch_calls && m->tenants_dealt == 1;
     for (uint32_t i = 0; i < count && is_sure; i++) {
         const struct naive_call *call = &m->calls[sorted[i]];
@@ -159,7 +159,7 @@ static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t 
 
 static bool naive_was_seen(struct naive *m, uint32_t index)
 {
-    return sched_view_was_visited(m->sched, index);
+    return sched_view_was_visited(m->sched, m->on->index, index);
 }
 
 /* A call of a stage has its row: it is a resident. A counter that its prompt has moved on is that
@@ -219,7 +219,7 @@ static bool naive_is_on_the_way(struct naive *m, uint32_t index, uint32_t budget
 static void naive_end_unseen(struct naive *m, struct naive_tenant *tenant)
 {
     ASSERT(tenant->in_vain || m->tenants_dealt > 1);
-    ASSERT(m->rows_count > 0 || m->tenants_dealt > 1);
+    ASSERT(m->on->rows_count > 0 || m->tenants_dealt > 1);
     tenant->done = true;
 }
 
@@ -229,7 +229,7 @@ static bool naive_may_wait(const struct naive *m, const struct naive_visit *visi
                            const struct naive_call *call)
 {
     uint32_t left = m->tenants_dealt > 1 ? m->move_waits : visit->waits;
-    return left > 0 && m->rows_count > 0 && !call->resident &&
+    return left > 0 && m->on->rows_count > 0 && !call->resident &&
            naive_chunk(call, visit->budget) > 0;
 }
 
@@ -242,20 +242,20 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
     struct naive_tenant *tenant = &m->tenants[call->tenant];
     bool is_claim = !call->resident && !naive_skips(call) && visit->budget == 0 &&
                     call->computed > 0 && call->prompt + call->generated > 1;
-    uint32_t rows = m->rows_count;
+    uint32_t rows = m->on->rows_count;
     visit->vain -= is_claim;
     call->visited = true;
     if (naive_skips(call)) {
         naive_pass(m, call);
         call->since = m->now;
         naive_excuse(m, call);
-    } else if (rows < step_header(sched_view_step(m->sched))->rows_active &&
-               step_row(sched_view_step(m->sched), rows)->call == index) {
+    } else if (rows < step_header(sched_view_step(m->sched, m->on->index))->rows_active &&
+               step_row(sched_view_step(m->sched, m->on->index), rows)->call == index) {
         m->last_key = tenant->key;
         naive_row(m, index, &visit->budget);
         naive_admit(m, sorted, count, visit->at);
         tenant->last_queue = naive_job_of(m, call)->queue;
-        naive_deal_row(m, index, m->chunk[rows]);
+        naive_deal_row(m, index, m->on->chunk[rows]);
     } else if (naive_may_wait(m, visit, call)) {
         naive_pass(m, call);
         visit->waits -= visit->waits > 0;
@@ -265,17 +265,17 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
         naive_did_not_fit(m, sorted, count, visit->at);
         tenant->done = visit->has_stopped = true;
     }
-    tenant->in_vain = is_claim && m->rows_count == rows;
+    tenant->in_vain = is_claim && m->on->rows_count == rows;
 }
 
 /* Returns the place in the order from which on the walk has come to no call. */
 static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
 {
     struct naive_visit visit = {.budget = m->set.prefill_tokens, .vain = m->set.batch_calls};
-    visit.waits = m->move_waits = sched_view_move_waits(m->sched);
+    visit.waits = m->move_waits = sched_view_move_waits(m->sched, m->on->index);
     ASSERT(visit.waits <= m->set.batch_calls);
     naive_deal_begin(m);
-    for (; m->rows_count < m->set.batch_calls && naive_deal(m, sorted, count, visit.at);
+    for (; m->on->rows_count < m->set.batch_calls && naive_deal(m, sorted, count, visit.at);
          visit.at++) {
         uint32_t index = sorted[visit.at];
         struct naive_tenant *tenant = &m->tenants[m->calls[index].tenant];
@@ -299,7 +299,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
         m->room = m->tenants[t].in_vain ? NAIVE_ROOM_UNKNOWN : m->room;
     }
     bool has_none = m->tenants_dealt == 1 && visit.has_stopped;
-    m->room = has_none || m->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
+    m->room = has_none || m->on->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
     m->is_short = visit.budget == 0;
     ASSERT(visit.waits == 0 || m->tenants_dealt > 1);
     return visit.at;
@@ -307,12 +307,12 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
 
 static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at)
 {
-    uint32_t rows = step_header(sched_view_step(m->sched))->rows_count;
+    uint32_t rows = step_header(sched_view_step(m->sched, m->on->index))->rows_count;
     uint32_t looks = STANDBY_LOOKS * (m->set.batch_calls + m->set.standby_calls);
     for (uint32_t t = 0; t < m->tenants_count; t++) {
         m->tenants[t].done = false;
     }
-    for (; naive_deal(m, sorted, count, at) && m->set.steps_per_plan > 1 && m->rows_active > 0;
+    for (; naive_deal(m, sorted, count, at) && m->set.steps_per_plan > 1 && m->on->rows_active > 0;
          at++) {
         struct naive_call *call = &m->calls[sorted[at]];
         if (!call->resident || looks == 0) {
@@ -323,24 +323,24 @@ static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, ui
         uint32_t decode = call->max - call->generated;
         decode = decode < m->set.steps_per_plan - 1 ? decode : m->set.steps_per_plan - 1;
         bool can = call->resident && !naive_skips(call) && call->kv + 1 == known;
-        const struct step_row *got = step_row(sched_view_step(m->sched), m->rows_count);
-        if (m->rows_count < rows && got->call == sorted[at]) {
+        const struct step_row *got = step_row(sched_view_step(m->sched, m->on->index), m->on->rows_count);
+        if (m->on->rows_count < rows && got->call == sorted[at]) {
             ASSERT(can);
             ASSERT(got->first_position == call->kv);
             ASSERT(got->tokens_count == 1);
             ASSERT(got->decode_steps == decode);
-            m->rows[m->rows_count] = sorted[at];
-            m->chunk[m->rows_count] = 1;
-            m->decode[m->rows_count++] = decode;
+            m->on->rows[m->on->rows_count] = sorted[at];
+            m->on->chunk[m->on->rows_count] = 1;
+            m->on->decode[m->on->rows_count++] = decode;
             naive_deal_row(m, sorted[at], 1);
-        } else if (m->rows_count - m->rows_active < m->set.standby_calls && can) {
+        } else if (m->on->rows_count - m->on->rows_active < m->set.standby_calls && can) {
             /* There must have been no room; of several tenants, another one's may have taken it. */
-            const struct kvmem *kv = sched_view_kv(m->sched);
+            const struct kvmem *kv = sched_view_kv(m->sched, m->on->index);
             uint32_t needed = kvmem_blocks_ceil(known + decode - 1, kv->settings.block_tokens);
             ASSERT(m->tenants_dealt > 1 || needed > kvmem_call_blocks(kv, sorted[at]));
         }
     }
-    ASSERT(m->rows_count - m->rows_active <= m->set.standby_calls);
+    ASSERT(m->on->rows_count - m->on->rows_active <= m->set.standby_calls);
 }
 
 static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t count)
@@ -348,7 +348,7 @@ static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t c
     uint32_t prefetched = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
-        if (!call->resident && kvmem_call_blocks(sched_view_kv(m->sched), sorted[i]) > 0) {
+        if (!call->resident && kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), sorted[i]) > 0) {
             ASSERT(m->set.prefetch && !call->visited && !naive_skips(call));
             naive_found(m, call, sorted[i], sched_view_call(m->sched, sorted[i])->kv_tokens);
             prefetched++;
@@ -361,17 +361,17 @@ static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t c
 static void naive_stop(struct naive *m)
 {
     uint32_t budget = m->set.prefill_tokens;
-    for (uint32_t i = 0; i < m->rows_active; i++) {
-        const struct naive_call *call = &m->calls[m->rows[i]];
+    for (uint32_t i = 0; i < m->on->rows_active; i++) {
+        const struct naive_call *call = &m->calls[m->on->rows[i]];
         bool decodes_only = call->prompt + call->generated - call->kv == 1;
-        budget -= decodes_only ? 0 : m->chunk[i];
+        budget -= decodes_only ? 0 : m->on->chunk[i];
     }
-    bool really_has_room = sched_view_has_room(m->sched);
+    bool really_has_room = sched_view_has_room(m->sched, m->on->index);
     bool has_room = m->room == NAIVE_ROOM_UNKNOWN ? really_has_room : m->room == NAIVE_ROOM_LEFT;
-    m->stops_early = m->set.cut_steps;
+    m->on->stops_early = m->set.cut_steps;
     ASSERT(really_has_room == has_room);
     enum step_stop cut = has_room && budget == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
-    ASSERT(step_early_stop(sched_view_step(m->sched)) == (m->stops_early ? cut : STEP_STOP_LAST));
+    ASSERT(step_early_stop(sched_view_step(m->sched, m->on->index)) == (m->on->stops_early ? cut : STEP_STOP_LAST));
 }
 
 /* After the victims have gone to their stage: the order of what the walk may give rows. */
@@ -389,26 +389,26 @@ static uint32_t naive_sort_stages(struct naive *m, uint32_t *sorted)
 void naive_follow_plan(struct naive *m, bool planned)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
-    const struct step_header *header = step_header(sched_view_step(m->sched));
+    const struct step_header *header = step_header(sched_view_step(m->sched, m->on->index));
     uint32_t count = naive_sort(m, sorted);
-    m->rows_count = m->rows_active = 0;
+    m->on->rows_count = m->on->rows_active = 0;
     naive_take_victims(m, sorted, count);
     count = naive_has_stages(m) ? naive_sort_stages(m, sorted) : count;
     while (count > 0 && naive_job_of(m, &m->calls[sorted[count - 1]])->held) {
         count--;
     }
     uint32_t at = naive_walk(m, sorted, count);
-    m->rows_active = m->rows_count;
-    ASSERT(header->rows_active == m->rows_active);
-    ASSERT(planned == (m->rows_active > 0));
+    m->on->rows_active = m->on->rows_count;
+    ASSERT(header->rows_active == m->on->rows_active);
+    ASSERT(planned == (m->on->rows_active > 0));
     naive_stop(m);
     naive_standbys(m, sorted, count, at);
-    ASSERT(header->rows_count == m->rows_count);
+    ASSERT(header->rows_count == m->on->rows_count);
     naive_prefetched(m, sorted, count);
     naive_deal_end(m);
-    for (uint32_t i = 0; i < m->rows_count; i++) {
-        naive_key_show(m, m->calls[m->rows[i]].program);
-        m->calls[m->rows[i]].standby = i >= m->rows_active;
+    for (uint32_t i = 0; i < m->on->rows_count; i++) {
+        naive_key_show(m, m->calls[m->on->rows[i]].program);
+        m->calls[m->on->rows[i]].standby = i >= m->on->rows_active;
     }
 }
 
@@ -419,8 +419,8 @@ bool naive_stops_step(struct naive *m, uint32_t index)
     naive_meet_tenants(m);
     uint64_t key = tenant->dealt ? tenant->key : tenant->time;
     bool is_higher = tenant->dealt && naive_job_of(m, call)->queue < tenant->last_queue;
-    return m->busy && m->stops_early && call->open && !naive_job_of(m, call)->held &&
-           (sched_view_has_room(m->sched) || key < m->last_key || is_higher);
+    return m->on->busy && m->on->stops_early && call->open && !naive_job_of(m, call)->held &&
+           (sched_view_has_room(m->sched, m->on->index) || key < m->last_key || is_higher);
 }
 
 void naive_begin_row(struct naive_call *call)
@@ -432,8 +432,8 @@ void naive_begin_row(struct naive_call *call)
 
 void naive_launch(struct naive *m)
 {
-    for (uint32_t i = 0; i < m->rows_count; i++) {
-        struct naive_call *call = &m->calls[m->rows[i]];
+    for (uint32_t i = 0; i < m->on->rows_count; i++) {
+        struct naive_call *call = &m->calls[m->on->rows[i]];
         if (!call->standby) {
             naive_accrue(call, m->now);
             naive_begin_job(naive_job_of(m, call), m->now);
@@ -441,6 +441,6 @@ void naive_launch(struct naive *m)
         }
         call->running = true;
     }
-    m->busy = m->rows_count > 0;
-    m->submitted = m->now;
+    m->on->busy = m->on->rows_count > 0;
+    m->on->submitted = m->now;
 }

@@ -13,6 +13,18 @@
 #define CALLS_LOOKED_AT 8           /* of each job that has waited too long */
 #define ROWS_FOR_A_TURN 16          /* rows of the batch for each job that may be promoted */
 
+void naive_choose(struct naive *m, uint32_t engine)
+{
+    ASSERT(engine < NAIVE_ENGINES_MAX);
+    m->on = &m->engines[engine];
+    m->on->index = engine;
+}
+
+bool naive_is_here(const struct naive *m, const struct naive_call *call)
+{
+    return call->open && call->engine == m->on->index;
+}
+
 uint64_t naive_quantum(const struct naive *m, uint32_t queue)
 {
     uint64_t quantum = m->set.quantum_us;
@@ -38,7 +50,8 @@ bool naive_orders_programs(const struct naive *m)
 
 struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call)
 {
-    return &m->jobs[naive_orders_programs(m) ? NAIVE_CALLS_MAX + call->program : call - m->calls];
+    return naive_orders_programs(m) ? &m->members[call->engine][call->program]
+                                    : &m->jobs[call - m->calls];
 }
 
 void naive_enter(struct naive *m, struct naive_job *job, uint32_t queue, bool head)
@@ -129,7 +142,7 @@ bool naive_goes_to_head(struct naive *m, const struct naive_call *call, uint32_t
 static bool naive_has_open(const struct naive *m, uint32_t program)
 {
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
-        if (m->calls[i].open && m->calls[i].program == program) {
+        if (naive_is_here(m, &m->calls[i]) && m->calls[i].program == program) {
             return true;
         }
     }
@@ -139,6 +152,7 @@ static bool naive_has_open(const struct naive *m, uint32_t program)
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked)
 {
     struct naive_call *call = &m->calls[index];
+    naive_choose(m, asked->engine);
     bool joins = naive_orders_programs(m) && naive_has_open(m, asked->program);
     naive_decay(m, asked->program);
     naive_meet_tenants(m);
@@ -220,13 +234,13 @@ static bool naive_goes_first(struct naive *m, const struct naive_call *a,
                                               : job_a->order < job_b->order;
 }
 
-/* By insertion. */
+/* By insertion; those of the chosen engine. */
 uint32_t naive_sort(struct naive *m, uint32_t *sorted)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         const struct naive_call *call = &m->calls[i];
-        if (!call->open) {
+        if (!naive_is_here(m, call)) {
             continue;
         }
         uint32_t at = count++;
@@ -341,7 +355,7 @@ static struct naive_job *naive_misplaced(struct naive *m, bool is_first)
     struct naive_job *oldest = NULL;
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         struct naive_job *job = naive_job_of(m, &m->calls[i]);
-        if (m->calls[i].open && job->from > 0 && job->queue != (is_first ? 0 : job->from) &&
+        if (naive_is_here(m, &m->calls[i]) && job->from > 0 && job->queue != (is_first ? 0 : job->from) &&
             (oldest == NULL || job->turn < oldest->turn)) {
             oldest = job;
         }
@@ -352,7 +366,7 @@ static struct naive_job *naive_misplaced(struct naive *m, bool is_first)
 /* While turns have had more than a row each, they stand at their own levels. */
 static void naive_place_turns(struct naive *m)
 {
-    bool is_first = m->turns_ahead == 0;
+    bool is_first = m->on->turns_ahead == 0;
     struct naive_job *job;
     while ((job = naive_misplaced(m, is_first)) != NULL) {
         uint32_t from = job->from;
@@ -367,12 +381,12 @@ static void naive_place_turns(struct naive *m)
 static bool naive_give_tenants_turn(struct naive *m, const uint32_t *sorted, uint32_t count,
                                     uint32_t queue)
 {
-    uint32_t last = m->turn_tenant;
+    uint32_t last = m->on->turn_tenant;
     for (uint32_t i = 1; i <= m->tenants_count; i++) {
         uint32_t tenant = (last + i) % m->tenants_count;
         struct sched_view_place place = {.tenant = tenant, .queue = queue};
         if (naive_give_turn(m, sorted, count, &place)) {
-            m->turn_tenant = tenant;
+            m->on->turn_tenant = tenant;
             return true;
         }
     }
@@ -383,17 +397,17 @@ static bool naive_give_tenants_turn(struct naive *m, const uint32_t *sorted, uin
 void naive_promote_all(struct naive *m)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
-    uint32_t lower = naive_has_stages(m) ? 0 : m->set.queues - 1, last = m->turn_queue;
+    uint32_t lower = naive_has_stages(m) ? 0 : m->set.queues - 1, last = m->on->turn_queue;
     memcpy(m->levels, m->sched->levels, sizeof m->levels);
     naive_meet_tenants(m);
     naive_end_idle_turns(m, sorted, naive_sort(m, sorted));
     naive_place_turns(m);
     uint32_t count = naive_sort(m, sorted), turns = naive_turns(m, sorted, count);
-    uint32_t turns_max = m->turns_ahead > 0 ? 0 : naive_turns_max(m);
+    uint32_t turns_max = m->on->turns_ahead > 0 ? 0 : naive_turns_max(m);
     for (uint32_t i = 0; i < lower && turns < turns_max; i++) {
         uint32_t queue = (last + i) % lower + 1;
         if (naive_give_tenants_turn(m, sorted, count, queue)) {
-            m->turn_queue = queue;
+            m->on->turn_queue = queue;
             turns++;
         }
     }
@@ -419,7 +433,7 @@ static void naive_follow_queue(struct naive *m, const struct sched_view_place *p
 {
     bool held = place->held;
     uint32_t real[NAIVE_CALLS_MAX];
-    uint32_t calls = sched_view_queue(m->sched, place, real, NAIVE_CALLS_MAX);
+    uint32_t calls = sched_view_queue(m->sched, m->on->index, place, real, NAIVE_CALLS_MAX);
     for (uint32_t i = 0; i < calls; i++) {
         struct naive_call *call = &m->calls[real[i]];
         const struct naive_job *job = naive_job_of(m, call);

@@ -24,7 +24,7 @@
 #include "sched/sched.h"
 
 enum {
-    NAIVE_CALLS_MAX = 64, NAIVE_ROWS_MAX = 64, NAIVE_CONTEXT_MAX = 256, NAIVE_PROGRAMS_MAX = 64,
+    NAIVE_ENGINES_MAX = 4, NAIVE_CALLS_MAX = 64, NAIVE_ROWS_MAX = 64, NAIVE_CONTEXT_MAX = 256, NAIVE_PROGRAMS_MAX = 64,
     NAIVE_IDEAL_MAX = 4 * NAIVE_PROGRAMS_MAX + 1, NAIVE_TENANTS_MAX = 16,
 };
 
@@ -34,6 +34,7 @@ enum naive_fault { NAIVE_FAULT_NONE, NAIVE_FAULT_NAN, NAIVE_FAULT_TOKEN, NAIVE_F
 struct naive_call {
     /* What is asked: naive_arrive() takes these. */
     uint32_t program, tenant, prompt, max;
+    uint32_t engine;
     uint64_t deadline;
     uint64_t key;                   /* of SRPT: remaining work */
     uint64_t cost;                  /* of its program, as foretold; 0: unknown */
@@ -78,11 +79,30 @@ struct naive_tenant {
     uint64_t domain, time;          /* virtual; in 1/1024 us */
     uint64_t rows, prompt, blocks;  /* of the plan, or of the step that settles */
     uint64_t key;
-    bool dealt, done, wants, wanted;
+    bool dealt, done, wants, wanted;    /* wants: on any engine */
     bool in_vain;                   /* the last call that the walk visited had no budget */
     uint32_t last_queue;
     uint32_t passed;                /* of its waiting call that the walk has come past, the program;
                                        NAIVE_PROGRAMS_MAX: of none */
+};
+
+/* What is of one engine. */
+struct naive_engine {
+    uint32_t index;
+    uint32_t turn_queue, turn_tenant;       /* that the last turn was given to */
+    uint64_t turns_ahead;           /* service that turns have had beyond one row each */
+    uint64_t step_cost;
+    bool wants[NAIVE_TENANTS_MAX];
+    /* The step in flight, or the one that has just come back. */
+    uint64_t submitted;
+    uint32_t rows[NAIVE_ROWS_MAX], chunk[NAIVE_ROWS_MAX], decode[NAIVE_ROWS_MAX];
+    uint32_t blocks[NAIVE_ROWS_MAX];
+    uint32_t produced[NAIVE_ROWS_MAX];
+    enum naive_fault fault[NAIVE_ROWS_MAX];
+    uint32_t rows_count, rows_active;
+    uint32_t rounds;                /* as the engine reports them */
+    bool busy;
+    bool stops_early;               /* the step in flight may stop early */
 };
 
 struct naive {
@@ -93,15 +113,15 @@ struct naive {
     uint32_t (*oracle)(void *context, const struct call *call, uint32_t known, uint32_t max,
                        uint32_t *tokens);
     void *oracle_context;
-    uint64_t now, submitted;
+    uint64_t now;
+    struct naive_engine engines[NAIVE_ENGINES_MAX], *on;    /* on: which plans, or settles */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* where they are learnt, the real ones: what is
                                                        learnt is for unit sched/levels to say */
     int64_t first_order, last_order, arrivals;
-    uint32_t turn_queue, turn_tenant;       /* that the last turn was given to */
     int64_t turns_given;
-    uint64_t turns_ahead;           /* service that turns have had beyond one row each */
     struct naive_call calls[NAIVE_CALLS_MAX];
-    struct naive_job jobs[NAIVE_CALLS_MAX + NAIVE_PROGRAMS_MAX];    /* of calls, then of programs */
+    struct naive_job jobs[NAIVE_CALLS_MAX];     /* of calls */
+    struct naive_job members[NAIVE_ENGINES_MAX][NAIVE_PROGRAMS_MAX];    /* of programs there */
     uint64_t service[NAIVE_PROGRAMS_MAX], wait[NAIVE_PROGRAMS_MAX], halved[NAIVE_PROGRAMS_MAX];
     bool known[NAIVE_PROGRAMS_MAX];
     const struct program *entry[NAIVE_PROGRAMS_MAX];    /* of the real table; it stays */
@@ -113,23 +133,17 @@ struct naive {
     uint64_t clock, clock_rest;     /* virtual time, and service that is not in it yet */
     uint64_t served;                /* since the clock has moved on */
     uint64_t salts;
-    /* The step in flight, or the one that has just come back. */
-    uint32_t rows[NAIVE_ROWS_MAX], chunk[NAIVE_ROWS_MAX], decode[NAIVE_ROWS_MAX];
-    uint32_t blocks[NAIVE_ROWS_MAX];
-    uint32_t produced[NAIVE_ROWS_MAX];
-    enum naive_fault fault[NAIVE_ROWS_MAX];
-    uint32_t rows_count, rows_active;
+    /* The plan that is being followed. */
     uint32_t move_waits;            /* calls that the plan passed over for what is being moved */
-    uint32_t rounds;                /* as the engine reports them */
-    bool busy;
-    bool stops_early;               /* the step in flight may stop early */
     struct naive_tenant tenants[NAIVE_TENANTS_MAX];
     uint32_t tenants_count, tenants_dealt;
     bool is_short;                  /* the plan has used up its budget */
-    uint64_t floor, step_cost, last_key;
+    uint64_t floor, last_key;
     enum { NAIVE_ROOM_NONE, NAIVE_ROOM_LEFT, NAIVE_ROOM_UNKNOWN } room;  /* for one more call */
 };
 
+/* The engine that the verbs below are about, from now on. */
+void naive_choose(struct naive *m, uint32_t engine);
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked);
 /* The call has just arrived. True when that ends the step in flight with its round. */
 bool naive_stops_step(struct naive *m, uint32_t index);

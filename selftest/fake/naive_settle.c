@@ -29,17 +29,17 @@ static enum call_finish naive_take(struct naive *m, struct naive_call *call,
 /* True when the standby got rounds of the step. Its waiting ends when it entered. */
 static bool naive_standby_entered(struct naive *m, uint32_t row, uint64_t *duration)
 {
-    struct naive_call *call = &m->calls[m->rows[row]];
-    uint32_t rounds = m->produced[row] < m->decode[row] ? m->produced[row] : m->decode[row];
+    struct naive_call *call = &m->calls[m->on->rows[row]];
+    uint32_t rounds = m->on->produced[row] < m->on->decode[row] ? m->on->produced[row] : m->on->decode[row];
     call->standby = false;
-    if (m->fault[row] == NAIVE_FAULT_NONE && rounds == 0) {
+    if (m->on->fault[row] == NAIVE_FAULT_NONE && rounds == 0) {
         return false;
     }
-    *duration = *duration * rounds / (m->rounds > rounds ? m->rounds : rounds + 1);
+    *duration = *duration * rounds / (m->on->rounds > rounds ? m->on->rounds : rounds + 1);
     uint64_t entered = m->now - *duration;
     naive_accrue(call, entered);
     naive_begin_job(naive_job_of(m, call), entered);
-    m->decode[row] = rounds;
+    m->on->decode[row] = rounds;
     naive_begin_row(call);
     return true;
 }
@@ -47,15 +47,15 @@ static bool naive_standby_entered(struct naive *m, uint32_t row, uint64_t *durat
 /* Tokens that the row decoded. A row in an early stop has one token at least. */
 static uint32_t naive_decoded(struct naive *m, uint32_t row)
 {
-    uint32_t decode = m->decode[row];
-    ASSERT(m->produced[row] > 0 || decode == 0);
-    return m->stops_early && m->produced[row] < decode ? m->produced[row] : decode;
+    uint32_t decode = m->on->decode[row];
+    ASSERT(m->on->produced[row] > 0 || decode == 0);
+    return m->on->stops_early && m->on->produced[row] < decode ? m->on->produced[row] : decode;
 }
 
 static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
                              const struct call *real)
 {
-    struct naive_call *call = &m->calls[m->rows[row]];
+    struct naive_call *call = &m->calls[m->on->rows[row]];
     if (call->standby && !naive_standby_entered(m, row, &duration)) {
         call->running = false;
         if (call->cancel || call->expired) {
@@ -64,7 +64,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         return;
     }
     enum call_finish finish = CALL_FINISH_NONE;
-    uint32_t fed = call->kv + m->chunk[row], before = call->generated;
+    uint32_t fed = call->kv + m->on->chunk[row], before = call->generated;
     struct naive_job *job = naive_job_of(m, call);
     bool is_progress = false;
     call->service += duration;
@@ -72,19 +72,19 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
     if (naive_orders_programs(m)) {
         naive_credit(m, call, duration);
     }
-    if (m->fault[row] == NAIVE_FAULT_NAN) {
+    if (m->on->fault[row] == NAIVE_FAULT_NAN) {
         naive_drop(call);
         naive_stage(m, call, SCHED_STAGE_DISPLACED);
         call->preemptions++;
         finish = ++call->faults == 2 ? CALL_FINISH_FAILED : CALL_FINISH_NONE;
     } else {
-        call->kv += m->chunk[row];
+        call->kv += m->on->chunk[row];
         finish = naive_take(m, call, real, naive_decoded(m, row));
         is_progress = call->kv > call->computed;
         call->computed = is_progress ? call->kv : call->computed;
     }
     naive_key_charge(m, call, fed, call->generated - before);
-    m->turns_ahead += job->from > 0 && job->queue == 0 ? duration : 0;
+    m->on->turns_ahead += job->from > 0 && job->queue == 0 ? duration : 0;
     job->service += duration;
     job->since = m->now;
     if (is_progress) {
@@ -129,20 +129,20 @@ static bool naive_is_renewed(struct naive *m, const struct naive_job *job)
 
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
 {
-    m->busy = false;
+    m->on->busy = false;
     naive_meet_tenants(m);
-    for (uint32_t i = 0; i < m->rows_count; i++) {
-        naive_settle_row(m, i, duration, &real[m->rows[i]]);
+    for (uint32_t i = 0; i < m->on->rows_count; i++) {
+        naive_settle_row(m, i, duration, &real[m->on->rows[i]]);
     }
     naive_charge(m, duration);
     uint64_t due = naive_turns_max(m) * duration;
-    m->turns_ahead = m->turns_ahead > due ? m->turns_ahead - due : 0;
+    m->on->turns_ahead = m->on->turns_ahead > due ? m->on->turns_ahead - due : 0;
     naive_key_advance(m);
     bool takes_turns = m->set.policy == SCHED_ROUND_ROBIN;
     bool to_head = m->set.demoted_to_head && !takes_turns;
-    for (uint32_t i = 0; i < m->rows_count; i++) {
+    for (uint32_t i = 0; i < m->on->rows_count; i++) {
         const struct naive_call *call =
-            &m->calls[m->rows[to_head ? m->rows_count - 1 - i : i]];
+            &m->calls[m->on->rows[to_head ? m->on->rows_count - 1 - i : i]];
         struct naive_job *job = naive_job_of(m, call);
         naive_key_settle(m, call->program);
         if (naive_has_stages(m)) {
@@ -166,14 +166,14 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
 
 static bool naive_is_impossible(const struct naive *m, uint32_t row)
 {
-    return m->fault[row] != NAIVE_FAULT_NONE && m->fault[row] != NAIVE_FAULT_NAN;
+    return m->on->fault[row] != NAIVE_FAULT_NONE && m->on->fault[row] != NAIVE_FAULT_NAN;
 }
 
 bool naive_refute(struct naive *m)
 {
     bool is_refuted = false;
-    for (uint32_t i = 0; i < m->rows_count; i++) {
-        struct naive_call *call = &m->calls[m->rows[i]];
+    for (uint32_t i = 0; i < m->on->rows_count; i++) {
+        struct naive_call *call = &m->calls[m->on->rows[i]];
         if (naive_is_impossible(m, i)) {
             is_refuted = true;
             call->faults++;
@@ -198,16 +198,16 @@ void naive_lost(struct naive *m)
             naive_stage(m, call, SCHED_STAGE_DISPLACED);
         }
     }
-    for (uint32_t i = 0; i < m->rows_count && m->busy; i++) {
-        struct naive_call *call = &m->calls[m->rows[i]];
+    for (uint32_t i = 0; i < m->on->rows_count && m->on->busy; i++) {
+        struct naive_call *call = &m->calls[m->on->rows[i]];
         if (!call->running) {
             continue;               /* it has ended; another call may have its slot */
         }
-        call->since = call->standby ? call->since : m->submitted;
+        call->since = call->standby ? call->since : m->on->submitted;
         call->running = call->standby = false;
         if (call->cancel || call->expired) {
             naive_end(m, call, CALL_FINISH_DEADLINE);
         }
     }
-    m->busy = false;
+    m->on->busy = false;
 }

@@ -35,7 +35,7 @@ static uint64_t naive_cost(const struct naive *m, const struct naive_tenant *ten
     uint64_t cost = naive_part(tenant->rows, all_rows, whole);
     uint64_t prompt = naive_part(tenant->prompt, m->set.prefill_tokens, whole);
     uint64_t blocks = naive_part(tenant->blocks,
-                                 sched_view_kv(m->sched)->settings.device_blocks, whole);
+                                 sched_view_kv(m->sched, m->on->index)->settings.device_blocks, whole);
     cost = prompt > cost ? prompt : cost;
     return blocks > cost ? blocks : cost;
 }
@@ -49,7 +49,7 @@ static void naive_weigh(const struct naive *m, uint32_t index)
 {
     struct naive_tenant *tenant = (struct naive_tenant *)&m->tenants[index];
     uint64_t least = UINT64_C(1) << 20;
-    uint64_t step_cost = m->step_cost > least ? m->step_cost : least;
+    uint64_t step_cost = m->on->step_cost > least ? m->on->step_cost : least;
     uint64_t cost = naive_cost(m, tenant, m->set.batch_calls, step_cost);
     tenant->key = tenant->time + cost / sched_view_tenant(m->sched, index)->weight;
 }
@@ -70,8 +70,9 @@ void naive_deal_begin(struct naive *m)
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         struct naive_tenant *tenant = &m->tenants[m->calls[i].tenant];
         m->calls[i].visited = false;
-        m->tenants_dealt += m->calls[i].open && !tenant->dealt;
-        tenant->dealt = tenant->dealt || m->calls[i].open;
+        bool is_here = naive_is_here(m, &m->calls[i]);
+        m->tenants_dealt += is_here && !tenant->dealt;
+        tenant->dealt = tenant->dealt || is_here;
     }
 }
 
@@ -91,8 +92,8 @@ static bool naive_comes_first(const struct naive *m, uint32_t a, uint32_t b)
  * lost: only the real scheduler knows how calls came by their blocks. */
 static bool naive_may_begin(const struct naive *m, uint32_t tenant)
 {
-    const struct step *step = sched_view_step(m->sched);
-    bool is_known = m->rows_count > 0 || m->tenants_dealt == 1 ||
+    const struct step *step = sched_view_step(m->sched, m->on->index);
+    bool is_known = m->on->rows_count > 0 || m->tenants_dealt == 1 ||
                     step_header(step)->rows_active == 0;
     return is_known || m->calls[step_row(step, 0)->call].tenant == tenant;
 }
@@ -123,8 +124,8 @@ void naive_deal_row(struct naive *m, uint32_t index, uint32_t chunk)
     uint32_t tenant = m->calls[index].tenant;
     m->tenants[tenant].rows++;
     m->tenants[tenant].prompt += chunk - 1;
-    m->blocks[m->rows_count - 1] = kvmem_call_blocks(sched_view_kv(m->sched), index);
-    m->tenants[tenant].blocks += m->blocks[m->rows_count - 1];
+    m->on->blocks[m->on->rows_count - 1] = kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), index);
+    m->tenants[tenant].blocks += m->on->blocks[m->on->rows_count - 1];
     naive_weigh(m, tenant);
 }
 
@@ -134,10 +135,10 @@ static bool naive_may_want(struct naive *m, uint32_t tenant)
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         const struct naive_call *call = &m->calls[i];
         bool has_row = false;
-        for (uint32_t row = 0; row < m->rows_active; row++) {
-            has_row = has_row || m->rows[row] == i;
+        for (uint32_t row = 0; row < m->on->rows_active; row++) {
+            has_row = has_row || m->on->rows[row] == i;
         }
-        if (call->open && call->tenant == tenant && !has_row && !call->paused && !call->cancel) {
+        if (naive_is_here(m, call) && call->tenant == tenant && !has_row && !call->paused && !call->cancel) {
             return true;
         }
     }
@@ -147,19 +148,23 @@ static bool naive_may_want(struct naive *m, uint32_t tenant)
 void naive_deal_end(struct naive *m)
 {
     for (uint32_t t = 0; t < m->tenants_count; t++) {
-        m->tenants[t].wants = sched_view_tenant(m->sched, t)->wants;
+        m->on->wants[t] = sched_view_wants(m->sched, m->on->index, t);
         /* Without budget, what a call finds decides whether it has a row. */
-        ASSERT(!m->tenants[t].wants || m->is_short || naive_may_want(m, t));
+        ASSERT(!m->on->wants[t] || m->is_short || naive_may_want(m, t));
+        m->tenants[t].wants = false;
+        for (uint32_t i = 0; i < m->set.engines; i++) {
+            m->tenants[t].wants = m->tenants[t].wants || m->engines[i].wants[t];
+        }
         naive_clear_use(&m->tenants[t]);
     }
 }
 
 void naive_use(struct naive *m, uint32_t row, uint64_t service)
 {
-    struct naive_tenant *tenant = &m->tenants[m->calls[m->rows[row]].tenant];
+    struct naive_tenant *tenant = &m->tenants[m->calls[m->on->rows[row]].tenant];
     tenant->rows += service;
-    tenant->prompt += m->chunk[row] - 1;
-    tenant->blocks += m->blocks[row];
+    tenant->prompt += m->on->chunk[row] - 1;
+    tenant->blocks += m->on->blocks[row];
 }
 
 /* No virtual time is less than that of a tenant that wants more, nor lags too far. */
@@ -169,10 +174,10 @@ void naive_charge(struct naive *m, uint64_t duration)
     for (uint32_t t = 0; t < m->tenants_count; t++) {
         service += m->tenants[t].rows;
     }
-    m->step_cost = duration * COST_PARTS;
+    m->on->step_cost = duration * COST_PARTS;
     for (uint32_t t = 0; t < m->tenants_count; t++) {
         struct naive_tenant *tenant = &m->tenants[t];
-        tenant->time += naive_cost(m, tenant, service, m->step_cost);
+        tenant->time += naive_cost(m, tenant, service, m->on->step_cost);
         ASSERT(sched_view_tenant(m->sched, t)->weight == 1);
         naive_clear_use(tenant);
         most = tenant->time > most ? tenant->time : most;

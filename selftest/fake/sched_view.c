@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "selftest/fake/sched_view.h"
 
-/* The one that the naive scheduler follows. */
-static const struct sched_engine *engine_of(const struct sched *sched)
+static const struct sched_engine *engine_of(const struct sched *sched, uint32_t engine)
 {
-    return &sched->engines[0];
+    ASSERT(engine < sched->settings.engines);
+    return &sched->engines[engine];
 }
 
 const struct call *sched_view_call(const struct sched *sched, uint32_t call)
@@ -20,29 +20,29 @@ const struct sched_job *sched_view_job(const struct sched *sched, uint32_t call)
     return &sched->jobs[job];
 }
 
-const struct kvmem *sched_view_kv(const struct sched *sched)
+const struct kvmem *sched_view_kv(const struct sched *sched, uint32_t engine)
 {
-    return engine_of(sched)->kv;
+    return engine_of(sched, engine)->kv;
 }
 
-const struct step *sched_view_step(const struct sched *sched)
+const struct step *sched_view_step(const struct sched *sched, uint32_t engine)
 {
-    return &engine_of(sched)->step;
+    return &engine_of(sched, engine)->step;
 }
 
-uint32_t sched_view_move_waits(const struct sched *sched)
+uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine)
 {
-    return engine_of(sched)->move_waits;
+    return engine_of(sched, engine)->move_waits;
 }
 
-bool sched_view_has_room(const struct sched *sched)
+bool sched_view_has_room(const struct sched *sched, uint32_t engine)
 {
-    return engine_of(sched)->has_room;
+    return engine_of(sched, engine)->has_room;
 }
 
-bool sched_view_was_visited(const struct sched *sched, uint32_t call)
+bool sched_view_was_visited(const struct sched *sched, uint32_t engine, uint32_t call)
 {
-    return sched_view_call(sched, call)->walk_sequence == engine_of(sched)->sequence;
+    return sched_view_call(sched, call)->walk_sequence == engine_of(sched, engine)->sequence;
 }
 
 const struct program *sched_view_program(const struct sched *sched, uint32_t call)
@@ -68,11 +68,17 @@ const struct sched_tenant *sched_view_tenant(const struct sched *sched, uint32_t
     return &sched->tenants.of[tenant];
 }
 
-uint32_t sched_view_queue(const struct sched *sched, const struct sched_view_place *place,
-                          uint32_t *calls, uint32_t max)
+bool sched_view_wants(const struct sched *sched, uint32_t engine, uint32_t tenant)
+{
+    ASSERT(tenant < sched->tenants.count);
+    return engine_of(sched, engine)->lanes[tenant].wants;
+}
+
+uint32_t sched_view_queue(const struct sched *sched, uint32_t engine,
+                          const struct sched_view_place *place, uint32_t *calls, uint32_t max)
 {
     uint32_t count = 0;
-    const struct sched_lane *lane = &engine_of(sched)->lanes[place->tenant];
+    const struct sched_lane *lane = &engine_of(sched, engine)->lanes[place->tenant];
     const struct sched_queue *queue = &(place->held ? lane->held : lane->queues)[place->queue];
     uint32_t call = queue->lists[CALL_LIST_ALL].head;
     for (; call != CALL_NONE; call = sched_view_call(sched, call)->links[CALL_LIST_ALL].next) {

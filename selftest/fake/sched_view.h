@@ -9,17 +9,17 @@
 const struct call *sched_view_call(const struct sched *sched, uint32_t call);
 /* The job of the call. */
 const struct sched_job *sched_view_job(const struct sched *sched, uint32_t call);
-const struct kvmem *sched_view_kv(const struct sched *sched);
+const struct kvmem *sched_view_kv(const struct sched *sched, uint32_t engine);
 /* The record of the step that was planned last. */
-const struct step *sched_view_step(const struct sched *sched);
-/* Number of calls that the last plan has passed over because what they need is being moved. */
-uint32_t sched_view_move_waits(const struct sched *sched);
+const struct step *sched_view_step(const struct sched *sched, uint32_t engine);
+/* Number of calls that the last plan of the engine has passed over because what they need is being moved. */
+uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine);
 /* True when the last plan had a row left for one more call. */
-bool sched_view_has_room(const struct sched *sched);
+bool sched_view_has_room(const struct sched *sched, uint32_t engine);
 /* The program, which is of this sched, is active. */
 bool sched_view_is_active(const struct sched *sched, const struct program *program);
 /* True when the last plan looked at the call. */
-bool sched_view_was_visited(const struct sched *sched, uint32_t call);
+bool sched_view_was_visited(const struct sched *sched, uint32_t engine, uint32_t call);
 /* The program of a call that has been admitted. */
 const struct program *sched_view_program(const struct sched *sched, uint32_t call);
 /* What the class of the call's program says that a program needs which has had this service;
@@ -29,11 +29,14 @@ uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint6
 uint32_t sched_view_tenants(const struct sched *sched);
 const struct sched_tenant *sched_view_tenant(const struct sched *sched, uint32_t tenant);
 
+/* True when the engine's last plan has refused the tenant a row. */
+bool sched_view_wants(const struct sched *sched, uint32_t engine, uint32_t tenant);
+
 struct sched_view_place {
     uint32_t tenant, queue;
     bool held;
 };
 /* Writes the calls of a queue of a tenant, or the held ones of its level, in their order, at most
  * `max`; returns their number. */
-uint32_t sched_view_queue(const struct sched *sched, const struct sched_view_place *place,
-                          uint32_t *calls, uint32_t max);
+uint32_t sched_view_queue(const struct sched *sched, uint32_t engine,
+                          const struct sched_view_place *place, uint32_t *calls, uint32_t max);

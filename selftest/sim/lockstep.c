@@ -45,6 +45,7 @@ void sim_lockstep_init(struct sim *sim)
     memcpy(lockstep->naive.levels, sim->loop.sched.levels, sizeof lockstep->naive.levels);
     lockstep->naive.oracle = oracle;
     lockstep->naive.oracle_context = sim;
+    naive_choose(&lockstep->naive, 0);
 }
 
 /* ---- engine_poll() --------------------------------------------------------------------------- */
@@ -126,14 +127,15 @@ static void settle(struct sim *sim)
     struct naive *naive = &lockstep_of(sim)->naive;
     const struct step *step = &sim->engines[0].fake.step;
     uint32_t rounds = *step_rounds(step);
-    naive->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
-    for (uint32_t i = 0; i < naive->rows_count; i++) {
-        naive->produced[i] = step_out(step, i)->produced;
-        naive->fault[i] = sim_engine_fault(sim, 0, i);
+    struct naive_engine *on = naive->on;
+    on->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
+    for (uint32_t i = 0; i < on->rows_count; i++) {
+        on->produced[i] = step_out(step, i)->produced;
+        on->fault[i] = sim_engine_fault(sim, 0, i);
     }
     if (!naive_refute(naive)) {
-        naive_settle(naive, sim->loop.calls.calls, naive->now - naive->submitted);
-        naive->rows_count = 0;
+        naive_settle(naive, sim->loop.calls.calls, naive->now - on->submitted);
+        on->rows_count = 0;
     }
 }
 
@@ -277,8 +279,10 @@ static void begin_again(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
     lockstep_of(sim)->is_on = !sched_policy_has_stages(naive->set.policy);
-    naive->rows_count = naive->rows_active = 0;
-    naive->busy = false;
+    for (uint32_t i = 0; i < NAIVE_ENGINES_MAX; i++) {
+        naive->engines[i].rows_count = naive->engines[i].rows_active = 0;
+        naive->engines[i].busy = false;
+    }
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         naive->calls[i].open = false;
     }

@@ -198,21 +198,21 @@ static void break_rows(bool faults)
 {
     uint32_t *rounds = step_rounds(&b->step);
     *rounds = faults && below(60) == 0 ? below(100) : *rounds;
-    m.rounds = *rounds < m.set.steps_per_plan ? *rounds : m.set.steps_per_plan;
-    for (uint32_t i = 0; i < m.rows_count; i++) {
-        m.fault[i] = faults && below(60) == 0 ? 1 + below(4) : NAIVE_FAULT_NONE;
+    m.on->rounds = *rounds < m.set.steps_per_plan ? *rounds : m.set.steps_per_plan;
+    for (uint32_t i = 0; i < m.on->rows_count; i++) {
+        m.on->fault[i] = faults && below(60) == 0 ? 1 + below(4) : NAIVE_FAULT_NONE;
         struct step_out *out = step_out(&b->step, i);
-        if (out->produced == 0 && m.fault[i] == NAIVE_FAULT_TOKEN) {
-            m.fault[i] = NAIVE_FAULT_NAN;
+        if (out->produced == 0 && m.on->fault[i] == NAIVE_FAULT_TOKEN) {
+            m.on->fault[i] = NAIVE_FAULT_NAN;
         }
-        switch (m.fault[i]) {
+        switch (m.on->fault[i]) {
         case NAIVE_FAULT_NONE: break;
         case NAIVE_FAULT_NAN: out->result = STEP_ROW_NOT_FINITE; break;
         case NAIVE_FAULT_TOKEN: step_out_tokens(&b->step, i)[0] = BENCH_VOCAB; break;
-        case NAIVE_FAULT_COUNT: out->produced = m.decode[i] + 1 + below(100); break;
+        case NAIVE_FAULT_COUNT: out->produced = m.on->decode[i] + 1 + below(100); break;
         case NAIVE_FAULT_SILENT: out->result = UINT32_MAX; break;
         }
-        m.produced[i] = out->produced;
+        m.on->produced[i] = out->produced;
     }
 }
 
@@ -228,7 +228,7 @@ static void event_lost(void)
 static void event_step(bool faults)
 {
     static struct call before[BENCH_CALLS];
-    if (!m.busy) {
+    if (!m.on->busy) {
         pass_time();
         intake();
         compare();
@@ -243,7 +243,7 @@ static void event_step(bool faults)
     bench_compute(b);
     break_rows(faults);
     uint64_t duration = below(3) * BENCH_UNIT + below(BENCH_UNIT);
-    m.now = m.submitted + duration > m.now ? m.submitted + duration : m.now;
+    m.now = m.on->submitted + duration > m.now ? m.on->submitted + duration : m.now;
     b->now_us = m.now;
     memcpy(before, b->calls.calls, sizeof before);
     bool is_refuted = naive_refute(&m);
@@ -251,14 +251,14 @@ static void event_step(bool faults)
     if (is_refuted) {
         event_lost();
     } else {
-        naive_settle(&m, before, m.now - m.submitted);
+        naive_settle(&m, before, m.now - m.on->submitted);
     }
 }
 
 /* A round of the step in flight, if it has one left, and perhaps the core hears of it. */
 static void event_round(void)
 {
-    if (!m.busy) {
+    if (!m.on->busy) {
         return;
     }
     pass_time();
@@ -315,6 +315,7 @@ static void random_configuration(void)
     m.set.queues = b->sched.settings.queues;
     memcpy(m.levels, b->sched.levels, sizeof m.levels);
     m.sched = &b->sched;
+    naive_choose(&m, 0);
     m.oracle = oracle;
     m.now = b->now_us;
 }

@@ -225,6 +225,7 @@ static void blank(struct snapshot *snapshot)
     struct sched_engine *engine = in_snapshot(snapshot, bench_engine(b));
     struct sched_lane *lane = in_snapshot(snapshot, engine->lanes);
     memset(lane->queues, 0, sizeof lane->queues);
+    lane->wants = false;
     lane->hand = (struct sched_hand){.key = 0};
     lane->wants = false;
     struct sched_tenant *tenant = in_snapshot(snapshot, b->sched.tenants.of);
