@@ -8,6 +8,9 @@ uint64_t naive_quantum(const struct naive *m, uint32_t queue);
 bool naive_orders_programs(const struct naive *m);
 /* True for an open call of the chosen engine. */
 bool naive_is_here(const struct naive *m, const struct naive_call *call);
+/* The KV of the chosen engine, and the record of its step. */
+const struct kvmem *naive_kv(const struct naive *m);
+const struct step *naive_step(const struct naive *m);
 /* The job of the call. */
 struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call);
 /* Jobs that may be promoted at once. */

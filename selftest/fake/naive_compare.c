@@ -15,7 +15,7 @@ static void compare_call(const struct naive *m, uint32_t index)
     ASSERT(got->kv_tokens == want->kv);
     ASSERT(got->standby == want->standby);
     ASSERT(got->cached_tokens == want->cached);
-    ASSERT((kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), index) > 0) == want->resident);
+    ASSERT((kvmem_call_blocks(naive_kv(m), index) > 0) == want->resident);
     ASSERT(got->wait_us == want->wait);
     ASSERT(got->service_us == want->service);
     ASSERT(got->priority_us == want->priority);

@@ -247,7 +247,7 @@ void naive_key_charge(struct naive *m, const struct naive_call *call, uint32_t f
 
 void naive_key_advance(struct naive *m)
 {
-    const struct kvmem_settings *kv = &sched_view_kv(m->sched, m->on->index)->settings;
+    const struct kvmem_settings *kv = &naive_kv(m)->settings;
     bool is_served = m->set.virtual_clock == SCHED_CLOCK_SERVED || counts_tokens(m);
     if (has_tags(m)) {
         uint64_t all = (uint64_t)kv->device_blocks * kv->block_tokens * m->on->rounds;

@@ -90,12 +90,12 @@ static uint32_t naive_chunk(const struct naive_call *call, uint32_t budget)
 static void naive_found(struct naive *m, struct naive_call *call, uint32_t index, uint32_t found)
 {
     ASSERT(found < call->prompt + call->generated);
-    uint32_t block_tokens = sched_view_kv(m->sched, m->on->index)->settings.block_tokens;
-    uint32_t declared = kvmem_call_declared(sched_view_kv(m->sched, m->on->index), index) * block_tokens;
+    uint32_t block_tokens = naive_kv(m)->settings.block_tokens;
+    uint32_t declared = kvmem_call_declared(naive_kv(m), index) * block_tokens;
     bool is_alone = m->set.sharing == SCHED_SHARING_OFF || call->faults > 0;
     ASSERT(call->faults == 0 || declared == 0);
     ASSERT(!is_alone || found <= call->computed || found == declared);
-    ASSERT(kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), index) > 0);
+    ASSERT(kvmem_call_blocks(naive_kv(m), index) > 0);
     call->resident = call->started = true;
     call->kv = found;
     call->computed = found > call->computed ? found : call->computed;
@@ -105,7 +105,7 @@ static void naive_row(struct naive *m, uint32_t index, uint32_t *budget)
 {
     struct naive_call *call = &m->calls[index];
     uint32_t row = m->on->rows_count++;
-    const struct step_row *got = step_row(sched_view_step(m->sched, m->on->index), row);
+    const struct step_row *got = step_row(naive_step(m), row);
     if (!call->resident) {
         naive_found(m, call, index, got->first_position);
     }
@@ -249,8 +249,8 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
         naive_pass(m, call);
         call->since = m->now;
         naive_excuse(m, call);
-    } else if (rows < step_header(sched_view_step(m->sched, m->on->index))->rows_active &&
-               step_row(sched_view_step(m->sched, m->on->index), rows)->call == index) {
+    } else if (rows < step_header(naive_step(m))->rows_active &&
+               step_row(naive_step(m), rows)->call == index) {
         m->last_key = tenant->key;
         naive_row(m, index, &visit->budget);
         naive_admit(m, sorted, count, visit->at);
@@ -307,7 +307,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
 
 static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, uint32_t at)
 {
-    uint32_t rows = step_header(sched_view_step(m->sched, m->on->index))->rows_count;
+    uint32_t rows = step_header(naive_step(m))->rows_count;
     uint32_t looks = STANDBY_LOOKS * (m->set.batch_calls + m->set.standby_calls);
     for (uint32_t t = 0; t < m->tenants_count; t++) {
         m->tenants[t].done = false;
@@ -323,7 +323,7 @@ static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, ui
         uint32_t decode = call->max - call->generated;
         decode = decode < m->set.steps_per_plan - 1 ? decode : m->set.steps_per_plan - 1;
         bool can = call->resident && !naive_skips(call) && call->kv + 1 == known;
-        const struct step_row *got = step_row(sched_view_step(m->sched, m->on->index), m->on->rows_count);
+        const struct step_row *got = step_row(naive_step(m), m->on->rows_count);
         if (m->on->rows_count < rows && got->call == sorted[at]) {
             ASSERT(can);
             ASSERT(got->first_position == call->kv);
@@ -335,7 +335,7 @@ static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, ui
             naive_deal_row(m, sorted[at], 1);
         } else if (m->on->rows_count - m->on->rows_active < m->set.standby_calls && can) {
             /* There must have been no room; of several tenants, another one's may have taken it. */
-            const struct kvmem *kv = sched_view_kv(m->sched, m->on->index);
+            const struct kvmem *kv = naive_kv(m);
             uint32_t needed = kvmem_blocks_ceil(known + decode - 1, kv->settings.block_tokens);
             ASSERT(m->tenants_dealt > 1 || needed > kvmem_call_blocks(kv, sorted[at]));
         }
@@ -348,7 +348,7 @@ static void naive_prefetched(struct naive *m, const uint32_t *sorted, uint32_t c
     uint32_t prefetched = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct naive_call *call = &m->calls[sorted[i]];
-        if (!call->resident && kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), sorted[i]) > 0) {
+        if (!call->resident && kvmem_call_blocks(naive_kv(m), sorted[i]) > 0) {
             ASSERT(m->set.prefetch && !call->visited && !naive_skips(call));
             naive_found(m, call, sorted[i], sched_view_call(m->sched, sorted[i])->kv_tokens);
             prefetched++;
@@ -371,7 +371,7 @@ static void naive_stop(struct naive *m)
     m->on->stops_early = m->set.cut_steps;
     ASSERT(really_has_room == has_room);
     enum step_stop cut = has_room && budget == 0 ? STEP_STOP_ROUND : STEP_STOP_ROW;
-    ASSERT(step_early_stop(sched_view_step(m->sched, m->on->index)) == (m->on->stops_early ? cut : STEP_STOP_LAST));
+    ASSERT(step_early_stop(naive_step(m)) == (m->on->stops_early ? cut : STEP_STOP_LAST));
 }
 
 /* After the victims have gone to their stage: the order of what the walk may give rows. */
@@ -389,7 +389,7 @@ static uint32_t naive_sort_stages(struct naive *m, uint32_t *sorted)
 void naive_follow_plan(struct naive *m, bool planned)
 {
     uint32_t sorted[NAIVE_CALLS_MAX];
-    const struct step_header *header = step_header(sched_view_step(m->sched, m->on->index));
+    const struct step_header *header = step_header(naive_step(m));
     uint32_t count = naive_sort(m, sorted);
     m->on->rows_count = m->on->rows_active = 0;
     naive_take_victims(m, sorted, count);

@@ -25,6 +25,16 @@ bool naive_is_here(const struct naive *m, const struct naive_call *call)
     return call->open && call->engine == m->on->index;
 }
 
+const struct kvmem *naive_kv(const struct naive *m)
+{
+    return sched_view_kv(m->sched, m->on->index);
+}
+
+const struct step *naive_step(const struct naive *m)
+{
+    return sched_view_step(m->sched, m->on->index);
+}
+
 uint64_t naive_quantum(const struct naive *m, uint32_t queue)
 {
     uint64_t quantum = m->set.quantum_us;
@@ -355,7 +365,8 @@ static struct naive_job *naive_misplaced(struct naive *m, bool is_first)
     struct naive_job *oldest = NULL;
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         struct naive_job *job = naive_job_of(m, &m->calls[i]);
-        if (naive_is_here(m, &m->calls[i]) && job->from > 0 && job->queue != (is_first ? 0 : job->from) &&
+        if (naive_is_here(m, &m->calls[i]) && job->from > 0 &&
+            job->queue != (is_first ? 0 : job->from) &&
             (oldest == NULL || job->turn < oldest->turn)) {
             oldest = job;
         }

@@ -30,7 +30,8 @@ static enum call_finish naive_take(struct naive *m, struct naive_call *call,
 static bool naive_standby_entered(struct naive *m, uint32_t row, uint64_t *duration)
 {
     struct naive_call *call = &m->calls[m->on->rows[row]];
-    uint32_t rounds = m->on->produced[row] < m->on->decode[row] ? m->on->produced[row] : m->on->decode[row];
+    uint32_t produced = m->on->produced[row], decode = m->on->decode[row];
+    uint32_t rounds = produced < decode ? produced : decode;
     call->standby = false;
     if (m->on->fault[row] == NAIVE_FAULT_NONE && rounds == 0) {
         return false;

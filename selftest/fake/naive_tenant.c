@@ -35,7 +35,7 @@ static uint64_t naive_cost(const struct naive *m, const struct naive_tenant *ten
     uint64_t cost = naive_part(tenant->rows, all_rows, whole);
     uint64_t prompt = naive_part(tenant->prompt, m->set.prefill_tokens, whole);
     uint64_t blocks = naive_part(tenant->blocks,
-                                 sched_view_kv(m->sched, m->on->index)->settings.device_blocks, whole);
+                                 naive_kv(m)->settings.device_blocks, whole);
     cost = prompt > cost ? prompt : cost;
     return blocks > cost ? blocks : cost;
 }
@@ -92,7 +92,7 @@ static bool naive_comes_first(const struct naive *m, uint32_t a, uint32_t b)
  * lost: only the real scheduler knows how calls came by their blocks. */
 static bool naive_may_begin(const struct naive *m, uint32_t tenant)
 {
-    const struct step *step = sched_view_step(m->sched, m->on->index);
+    const struct step *step = naive_step(m);
     bool is_known = m->on->rows_count > 0 || m->tenants_dealt == 1 ||
                     step_header(step)->rows_active == 0;
     return is_known || m->calls[step_row(step, 0)->call].tenant == tenant;
@@ -124,7 +124,7 @@ void naive_deal_row(struct naive *m, uint32_t index, uint32_t chunk)
     uint32_t tenant = m->calls[index].tenant;
     m->tenants[tenant].rows++;
     m->tenants[tenant].prompt += chunk - 1;
-    m->on->blocks[m->on->rows_count - 1] = kvmem_call_blocks(sched_view_kv(m->sched, m->on->index), index);
+    m->on->blocks[m->on->rows_count - 1] = kvmem_call_blocks(naive_kv(m), index);
     m->tenants[tenant].blocks += m->on->blocks[m->on->rows_count - 1];
     naive_weigh(m, tenant);
 }
@@ -138,7 +138,8 @@ static bool naive_may_want(struct naive *m, uint32_t tenant)
         for (uint32_t row = 0; row < m->on->rows_active; row++) {
             has_row = has_row || m->on->rows[row] == i;
         }
-        if (naive_is_here(m, call) && call->tenant == tenant && !has_row && !call->paused && !call->cancel) {
+        if (naive_is_here(m, call) && call->tenant == tenant && !has_row && !call->paused &&
+            !call->cancel) {
             return true;
         }
     }

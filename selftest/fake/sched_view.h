@@ -12,7 +12,8 @@ const struct sched_job *sched_view_job(const struct sched *sched, uint32_t call)
 const struct kvmem *sched_view_kv(const struct sched *sched, uint32_t engine);
 /* The record of the step that was planned last. */
 const struct step *sched_view_step(const struct sched *sched, uint32_t engine);
-/* Number of calls that the last plan of the engine has passed over because what they need is being moved. */
+/* Number of calls that the last plan of the engine has passed over because what they need is being
+ * moved. */
 uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine);
 /* True when the last plan had a row left for one more call. */
 bool sched_view_has_room(const struct sched *sched, uint32_t engine);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the clients, each at its own pace. All but hostile ones and operators (raw_clients.c) and
- * those with workflows (flow_clients.c) speak through the session of the SDK (session.c), which is
+ * those with workflows (flow/clients.c) speak through the session of the SDK (session.c), which is
  * thereby under simulation too. The oracle (oracle.c) knows what each must receive.
  *
  * A turn of a client: send what is unsent, read what is there, act, think. In the calm phase the

@@ -4,7 +4,7 @@
 #include "config/base/call.h"
 #include "config/base/status.h"
 #include "config/vocab/vocab.h"
-#include "selftest/sim/flows.h"
+#include "selftest/sim/flow/flows.h"
 #include "selftest/sim/world.h"
 #include "tools/sdk/session.h"
 
@@ -19,7 +19,7 @@ enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
 
 struct sim_client {
     bool is_hostile, is_operator;   /* raw_clients.c */
-    bool has_flows;                 /* flow_clients.c */
+    bool has_flows;                 /* flow/clients.c */
     enum sim_client_state state;
     uint32_t listener, uid;         /* of every connection: they give its trust domain */
     uint32_t peer;

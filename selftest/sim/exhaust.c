@@ -44,7 +44,8 @@ static uint32_t depth_now;
 static void configure(struct sim *sim)
 {
     config_defaults(&sim->options);
-    sim->swarm = (struct swarm){.engines = 1, .vocab_tokens = 7, .clients = 2, .programs = 2, .appetite = 3,
+    sim->swarm = (struct swarm){.engines = 1, .vocab_tokens = 7, .clients = 2,
+                                .programs = 2, .appetite = 3,
                                 .descriptors = SIM_PEERS_MAX, .ring_bytes = 256,
                                 .round_us_max = 1, .think_us_max = 1};
     for (uint32_t i = 0; i < sizeof common / sizeof common[0]; i++) {

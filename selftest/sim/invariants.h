@@ -48,6 +48,14 @@ void invariants_note_plan(struct sim *sim, uint32_t engine);
 void invariants_check(struct sim *sim);
 /* From time to time; O(everything). */
 void invariants_audit(struct sim *sim);
+/* ---- invariants_kv.c ------------------------------------------------------------------------- */
+
+void invariants_check_blocks(struct sim *sim);
+void invariants_check_isolation(struct sim *sim);
+void invariants_check_contents(struct sim *sim);
+
+/* ---- run.c ----------------------------------------------------------------------------------- */
+
 /* After all clients have left: nothing is open any more. */
 void invariants_check_done(struct sim *sim);
 /* After retention has ended: every pool is as it was at boot. */

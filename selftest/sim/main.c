@@ -21,8 +21,8 @@ static struct request {
     uint64_t seed, minutes, seconds, steps, depth, scenarios;
     const char *replay, *out;
     bool twice, reads_along, keeps_tapes, stops;
-} request = {.seeds = {1, 100}, .engines = {1, 1}, .minutes = NOT_GIVEN, .seed = NOT_GIVEN, .steps = STEPS_DEFAULT,
-             .out = "build"};
+} request = {.seeds = {1, 100}, .engines = {1, 1}, .minutes = NOT_GIVEN, .seed = NOT_GIVEN,
+             .steps = STEPS_DEFAULT, .out = "build"};
 
 static const struct argument rows[] = {
     {"--seed", "S", ARGUMENT_U64, &request.seed, 0, 0, "one run"},
@@ -52,8 +52,8 @@ static const struct command_line line = {
     .program = "agentix-sim",
     .usage = "[--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
              "                    | --exhaust D | --nth-fault S]\n"
-             "                   [--engines A-B] [--steps N] [--twice] [--script] [--no-shrink] [--stop] "
-             "[--out FOLDER]",
+             "                   [--engines A-B] [--steps N] [--twice] [--script] [--no-shrink]\n"
+             "                   [--stop] [--out FOLDER]",
     .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
 
 struct tally {

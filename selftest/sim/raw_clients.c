@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: clients that do not use the SDK, and the frames of all that do not: those of workflows
- * (flow_clients.c), too.
+ * (flow/clients.c), too.
  *
  * Hostile ones send frames that are right but for a few bytes (with a checksum that is right, or
  * not), other protocols, and noise. They ask for everything, cancel the calls of others, end their

@@ -2,7 +2,7 @@
 /*
  * What: what the clients of workflows must receive: one FLOW_OK for each FLOW_OPEN that is not
  * refused, one ROW_DONE for each ROW, one FLOW_DONE for each FLOW_OK, and in between the values
- * that flow_twin.c says, in order, with the digests of their tokens. A row that fails needs a
+ * that flow/twin.c says, in order, with the digests of their tokens. A row that fails needs a
  * reason.
  */
 #include <string.h>

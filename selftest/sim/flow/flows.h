@@ -4,9 +4,9 @@
  * What: workflows as their clients know them: what was drawn and sent, and what has come back. Part
  * of sim.h.
  *
- *   flow_draw.c      graphs, rows and their frames    flow_clients.c   who sends what, and when
- *   flow_twin.c      what every value must be         flow_oracle.c    what comes back
- *                                                     flow_frames.c    its frames, and refusals
+ *   flow/draw.c      graphs, rows and their frames    flow/clients.c   who sends what, and when
+ *   flow/twin.c      what every value must be         flow/oracle.c    what comes back
+ *                                                     flow/frames.c    its frames, and refusals
  *
  * All workflows of a run have one program id, and greedy nodes one seed: the tokens of the fake
  * engine depend on the program (its KV is salted) and on the seed, and the prompt cache, which is
@@ -96,7 +96,7 @@ struct sim_flow_value {
     uint32_t count, tokens[SIM_VALUE_TOKENS];
 };
 
-/* ---- flow_draw.c ----------------------------------------------------------------------------- */
+/* ---- flow/draw.c ----------------------------------------------------------------------------- */
 
 void sim_flow_program_id(uint8_t *id);
 void sim_graph_draw(struct sim *sim, struct sim_graph *graph);
@@ -108,7 +108,7 @@ void sim_row_draw(struct sim *sim, struct sim_flow *flow, struct sim_flow_row *r
 uint32_t sim_row_frame(const struct sim_flow *flow, const struct sim_flow_row *row,
                        uint32_t columns_count, uint8_t *bytes, uint32_t max);
 
-/* ---- flow_twin.c ----------------------------------------------------------------------------- */
+/* ---- flow/twin.c ----------------------------------------------------------------------------- */
 
 /* The value of a node, of any kind. */
 const struct sim_flow_value *sim_flow_value(struct sim *sim, const struct sim_flow *flow,
@@ -119,7 +119,7 @@ uint32_t sim_flow_argument(struct sim *sim, const struct sim_flow *flow,
 /* The function of all lambdas. False: it fails. */
 bool sim_flow_lambda(const char *text, uint32_t bytes, uint32_t max, struct sim_flow_text *answer);
 
-/* ---- flow_oracle.c, flow_frames.c ------------------------------------------------------------ */
+/* ---- flow/oracle.c, flow/frames.c ------------------------------------------------------------ */
 
 struct sim_flow *sim_flow_find(struct sim *sim, uint32_t client, uint64_t flow_id);
 /* The row with this number that is in this state, or NULL. */
@@ -142,7 +142,7 @@ bool sim_flow_take(struct sim *sim, uint32_t client, const struct wire_header *h
 /* The engine has spoilt a row of this workflow. */
 void sim_flow_excuse(struct sim *sim, uint64_t flow_id, enum status status);
 
-/* ---- flow_clients.c -------------------------------------------------------------------------- */
+/* ---- flow/clients.c -------------------------------------------------------------------------- */
 
 /* Sends and reads. False when the connection has ended. */
 bool sim_flow_exchange(struct sim *sim, uint32_t client);
