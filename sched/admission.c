@@ -43,6 +43,7 @@ static enum status admit(const struct sched *sched, const struct call *call)
 void sched_admission_enter(struct sched *sched, struct call *call, uint64_t now_us)
 {
     struct sched_engine *engine = sched_engine_of(sched, call);
+    call->walk_sequence = 0;            /* each engine counts its own plans */
     const struct kvmem_answer answer = sched_residency_look(engine, call);
     sched_active_arrive(engine, call, &answer);
     sched_job_open(engine, call);
