@@ -17,6 +17,8 @@ struct naive_job *naive_job_of(struct naive *m, const struct naive_call *call);
 uint32_t naive_turns_max(const struct naive *m);
 /* The queue of the program's service. */
 uint32_t naive_level(const struct naive *m, uint32_t program);
+/* The call, which has come to its engine, begins a job, or joins that of its program. */
+void naive_begin(struct naive *m, struct naive_call *call, bool held);
 /* The job goes to the tail or the head of the queue, with the quantum of that queue. */
 void naive_enter(struct naive *m, struct naive_job *job, uint32_t queue, bool head);
 /* True when the job of the call goes before those that stand in this queue. */

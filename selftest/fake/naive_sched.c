@@ -13,28 +13,6 @@
 #define CALLS_LOOKED_AT 8           /* of each job that has waited too long */
 #define ROWS_FOR_A_TURN 16          /* rows of the batch for each job that may be promoted */
 
-void naive_choose(struct naive *m, uint32_t engine)
-{
-    ASSERT(engine < NAIVE_ENGINES_MAX);
-    m->on = &m->engines[engine];
-    m->on->index = engine;
-}
-
-bool naive_is_here(const struct naive *m, const struct naive_call *call)
-{
-    return call->open && call->engine == m->on->index;
-}
-
-const struct kvmem *naive_kv(const struct naive *m)
-{
-    return sched_view_kv(m->sched, m->on->index);
-}
-
-const struct step *naive_step(const struct naive *m)
-{
-    return sched_view_step(m->sched, m->on->index);
-}
-
 uint64_t naive_quantum(const struct naive *m, uint32_t queue)
 {
     uint64_t quantum = m->set.quantum_us;
@@ -149,21 +127,34 @@ bool naive_goes_to_head(struct naive *m, const struct naive_call *call, uint32_t
     return false;
 }
 
-static bool naive_has_open(const struct naive *m, uint32_t program)
+/* True when the call is of a job that other calls are of, too. */
+static bool naive_joins(const struct naive *m, const struct naive_call *call)
 {
-    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
-        if (naive_is_here(m, &m->calls[i]) && m->calls[i].program == program) {
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX && naive_orders_programs(m); i++) {
+        const struct naive_call *other = &m->calls[i];
+        if (other != call && naive_is_here(m, other) && other->program == call->program) {
             return true;
         }
     }
     return false;
 }
 
+void naive_begin(struct naive *m, struct naive_call *call, bool held)
+{
+    uint32_t queue =
+        naive_has_stages(m) ? (uint32_t)SCHED_STAGE_WAITING : naive_level(m, call->program);
+    struct naive_job *job = naive_job_of(m, call);
+    if (naive_joins(m, call)) {
+        return;
+    }
+    *job = (struct naive_job){.since = call->since, .held = held};
+    naive_enter(m, job, queue, naive_goes_to_head(m, call, queue));
+}
+
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked)
 {
     struct naive_call *call = &m->calls[index];
     naive_choose(m, asked->engine);
-    bool joins = naive_orders_programs(m) && naive_has_open(m, asked->program);
     naive_decay(m, asked->program);
     naive_meet_tenants(m);
     *call = *asked;
@@ -171,14 +162,7 @@ void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *aske
     call->since = m->now;
     call->priority = m->service[asked->program];
     call->order = ++m->arrivals;
-    bool held = m->set.active_programs != SCHED_ACTIVE_ALL && !m->active[call->program];
-    if (!joins) {
-        struct naive_job *job = naive_job_of(m, call);
-        *job = (struct naive_job){.since = m->now, .held = held};
-        uint32_t queue = naive_has_stages(m) ? (uint32_t)SCHED_STAGE_WAITING
-                                             : naive_level(m, asked->program);
-        naive_enter(m, job, queue, naive_goes_to_head(m, call, queue));
-    }
+    naive_begin(m, call, m->set.active_programs != SCHED_ACTIVE_ALL && !m->active[call->program]);
     naive_key_arrive(m, call);
 }
 
@@ -470,7 +454,8 @@ void naive_follow_active(struct naive *m)
         }
     }
     for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX; i++) {
-        m->active[i] = m->entry[i] != NULL && sched_view_is_active(m->sched, m->entry[i]);
+        m->active[i] = m->entry[i] != NULL &&
+                       sched_view_is_active(m->sched, m->on->index, m->entry[i]);
         m->displacements[i] = m->entry[i] != NULL ? m->entry[i]->displacements : 0;
     }
 }

@@ -146,6 +146,12 @@ struct naive {
 /* The engine that the verbs below are about, from now on. */
 void naive_choose(struct naive *m, uint32_t engine);
 void naive_arrive(struct naive *m, uint32_t index, const struct naive_call *asked);
+/* The calls of the engine in their order; returns their number. */
+uint32_t naive_order(struct naive *m, uint32_t engine, uint32_t *calls);
+/* The call, which has no blocks and is in no step, is at this engine from now on. */
+void naive_move(struct naive *m, uint32_t index, uint32_t engine);
+/* All calls of the engine have been moved: no tenant wants a row there. */
+void naive_left(struct naive *m, uint32_t engine);
 /* The call has just arrived. True when that ends the step in flight with its round. */
 bool naive_stops_step(struct naive *m, uint32_t index);
 /* A call that was cancelled ends by that, or by its stop string, whatever `finish` says. */

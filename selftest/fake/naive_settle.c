@@ -53,6 +53,36 @@ static uint32_t naive_decoded(struct naive *m, uint32_t row)
     return m->on->stops_early && m->on->produced[row] < decode ? m->on->produced[row] : decode;
 }
 
+static void naive_use_up(struct naive_job *job, uint64_t duration)
+{
+    job->quantum -= duration < job->quantum ? duration : job->quantum;
+}
+
+/* A program has one quantum, whatever engines its jobs are at. */
+static void naive_use_up_elsewhere(struct naive *m, uint32_t program, uint64_t duration)
+{
+    for (uint32_t i = 0; i < m->set.engines && naive_orders_programs(m); i++) {
+        if (i != m->on->index) {
+            naive_use_up(&m->members[i][program], duration);
+        }
+    }
+}
+
+static void naive_charge_job(struct naive *m, const struct naive_call *call, uint64_t duration,
+                             bool is_progress)
+{
+    struct naive_job *job = naive_job_of(m, call);
+    m->on->turns_ahead += job->from > 0 && job->queue == 0 ? duration : 0;
+    job->service += duration;
+    job->since = m->now;
+    if (is_progress) {
+        naive_use_up(job, duration);
+        naive_use_up_elsewhere(m, call->program, duration);
+    } else {
+        job->quantum += duration;
+    }
+}
+
 static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
                              const struct call *real)
 {
@@ -66,7 +96,6 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
     }
     enum call_finish finish = CALL_FINISH_NONE;
     uint32_t fed = call->kv + m->on->chunk[row], before = call->generated;
-    struct naive_job *job = naive_job_of(m, call);
     bool is_progress = false;
     call->service += duration;
     naive_use(m, row, duration);
@@ -85,14 +114,7 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         call->computed = is_progress ? call->kv : call->computed;
     }
     naive_key_charge(m, call, fed, call->generated - before);
-    m->on->turns_ahead += job->from > 0 && job->queue == 0 ? duration : 0;
-    job->service += duration;
-    job->since = m->now;
-    if (is_progress) {
-        job->quantum -= duration < job->quantum ? duration : job->quantum;
-    } else {
-        job->quantum += duration;
-    }
+    naive_charge_job(m, call, duration, is_progress);
     if (finish == CALL_FINISH_NONE && call->expired) {
         finish = CALL_FINISH_DEADLINE;
     }
@@ -128,6 +150,54 @@ static bool naive_is_renewed(struct naive *m, const struct naive_job *job)
     return all_new;
 }
 
+/* The job of the call goes where it belongs. */
+static void naive_settle_job(struct naive *m, const struct naive_call *call)
+{
+    struct naive_job *job = naive_job_of(m, call);
+    bool takes_turns = m->set.policy == SCHED_ROUND_ROBIN;
+    bool to_head = m->set.demoted_to_head && !takes_turns;
+    if (naive_has_stages(m)) {
+        return;
+    }
+    uint32_t lowest = naive_orders_programs(m) ? naive_level(m, call->program) : m->set.queues - 1;
+    bool leaves = takes_turns || job->from > 0 || job->queue < lowest;
+    bool rises = m->set.policy == SCHED_FORESIGHT && naive_orders_programs(m) &&
+                 naive_is_open(m, job) && job->from == 0 && lowest < job->queue;
+    if (rises) {
+        naive_enter(m, job, lowest, naive_goes_to_head(m, call, lowest));
+    } else if (naive_is_renewed(m, job)) {
+        naive_enter(m, job, job->queue, false);
+    } else if (naive_is_open(m, job) && job->quantum == 0 && leaves) {
+        uint32_t below = job->from > 0 ? job->from : job->queue + 1;
+        naive_enter(m, job, takes_turns ? job->queue : below, to_head);
+    }
+}
+
+/* An open call of the program at the chosen engine; NULL: it has none there. */
+static const struct naive_call *naive_any_of(const struct naive *m, uint32_t program)
+{
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        if (naive_is_here(m, &m->calls[i]) && m->calls[i].program == program) {
+            return &m->calls[i];
+        }
+    }
+    return NULL;
+}
+
+/* What the program has at other engines sinks with its service. */
+static void naive_settle_elsewhere(struct naive *m, uint32_t program)
+{
+    uint32_t on = m->on->index;
+    for (uint32_t i = 0; i < m->set.engines && naive_orders_programs(m); i++) {
+        naive_choose(m, i);
+        const struct naive_call *call = i != on ? naive_any_of(m, program) : NULL;
+        if (call != NULL) {
+            naive_settle_job(m, call);
+        }
+    }
+    naive_choose(m, on);
+}
+
 void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
 {
     m->on->busy = false;
@@ -139,29 +209,13 @@ void naive_settle(struct naive *m, const struct call *real, uint64_t duration)
     uint64_t due = naive_turns_max(m) * duration;
     m->on->turns_ahead = m->on->turns_ahead > due ? m->on->turns_ahead - due : 0;
     naive_key_advance(m);
-    bool takes_turns = m->set.policy == SCHED_ROUND_ROBIN;
-    bool to_head = m->set.demoted_to_head && !takes_turns;
+    bool to_head = m->set.demoted_to_head && m->set.policy != SCHED_ROUND_ROBIN;
     for (uint32_t i = 0; i < m->on->rows_count; i++) {
         const struct naive_call *call =
             &m->calls[m->on->rows[to_head ? m->on->rows_count - 1 - i : i]];
-        struct naive_job *job = naive_job_of(m, call);
+        naive_settle_job(m, call);
+        naive_settle_elsewhere(m, call->program);
         naive_key_settle(m, call->program);
-        if (naive_has_stages(m)) {
-            continue;
-        }
-        uint32_t lowest =
-            naive_orders_programs(m) ? naive_level(m, call->program) : m->set.queues - 1;
-        bool leaves = takes_turns || job->from > 0 || job->queue < lowest;
-        bool rises = m->set.policy == SCHED_FORESIGHT && naive_orders_programs(m) &&
-                     naive_is_open(m, job) && job->from == 0 && lowest < job->queue;
-        if (rises) {
-            naive_enter(m, job, lowest, naive_goes_to_head(m, call, lowest));
-        } else if (naive_is_renewed(m, job)) {
-            naive_enter(m, job, job->queue, false);
-        } else if (naive_is_open(m, job) && job->quantum == 0 && leaves) {
-            uint32_t below = job->from > 0 ? job->from : job->queue + 1;
-            naive_enter(m, job, takes_turns ? job->queue : below, to_head);
-        }
     }
 }
 
@@ -201,7 +255,7 @@ void naive_lost(struct naive *m)
     }
     for (uint32_t i = 0; i < m->on->rows_count && m->on->busy; i++) {
         struct naive_call *call = &m->calls[m->on->rows[i]];
-        if (!call->running) {
+        if (!call->running || call->engine != m->on->index) {
             continue;               /* it has ended; another call may have its slot */
         }
         call->since = call->standby ? call->since : m->on->submitted;

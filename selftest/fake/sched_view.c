@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "selftest/fake/sched_view.h"
 
+#include "sched/engine/residency.h"
+#include "sched/program.h"
+
 static const struct sched_engine *engine_of(const struct sched *sched, uint32_t engine)
 {
     ASSERT(engine < sched->settings.engines);
@@ -50,6 +53,11 @@ const struct program *sched_view_program(const struct sched *sched, uint32_t cal
     return &sched->programs[sched_view_call(sched, call)->program];
 }
 
+bool sched_view_is_active(const struct sched *sched, uint32_t engine, const struct program *program)
+{
+    return engine_of(sched, engine)->members[program - sched->programs].is_active;
+}
+
 uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint64_t service_us)
 {
     const struct sched_class *class = sched_class_of(sched, sched_view_program(sched, call));
@@ -74,6 +82,49 @@ bool sched_view_wants(const struct sched *sched, uint32_t engine, uint32_t tenan
     return engine_of(sched, engine)->lanes[tenant].wants;
 }
 
+bool sched_view_serves(const struct sched *sched, uint32_t engine)
+{
+    return engine_of(sched, engine)->serves;
+}
+
+bool sched_view_is_left(const struct sched *sched, uint32_t engine)
+{
+    return !engine_of(sched, engine)->step_in_flight &&
+           engine_of(sched, engine)->resident_calls == 0;
+}
+
+/* What contents that the call may find are named by; a program that is not known yet has none. */
+static uint64_t salt_of(const struct sched *sched, const struct call *call)
+{
+    uint32_t program = sched_program_find(sched, call->domain, call->program_id);
+    if (sched->settings.sharing == SCHED_SHARING_DOMAIN) {
+        return call->domain;
+    }
+    return sched->settings.sharing == SCHED_SHARING_PROGRAM && program != SCHED_PROGRAM_NONE
+               ? sched->programs[program].salt : KVMEM_SALT_ALONE / 2 - 1;
+}
+
+uint32_t sched_view_found(const struct sched *sched, uint32_t engine, const struct call *call)
+{
+    const struct kvmem_question question = {
+        .call = call->slot, .salt = salt_of(sched, call), .tokens = call->tokens,
+        .count = call->prompt_tokens};
+    return call->state == CALL_INTAKE
+               ? kvmem_ask(engine_of(sched, engine)->kv, &question).positions
+               : sched_residency_ask(engine_of(sched, engine), call, false).positions;
+}
+
+uint32_t sched_view_turn(const struct sched *sched)
+{
+    return sched->engine_turn;
+}
+
+uint32_t sched_view_assigned(const struct sched *sched, uint32_t program, uint32_t none)
+{
+    const struct program *entry = &sched->programs[program];
+    return entry->in_use && entry->engine != SCHED_ENGINE_NONE ? entry->engine : none;
+}
+
 uint32_t sched_view_queue(const struct sched *sched, uint32_t engine,
                           const struct sched_view_place *place, uint32_t *calls, uint32_t max)
 {
@@ -86,9 +137,4 @@ uint32_t sched_view_queue(const struct sched *sched, uint32_t engine,
         calls[count++] = call;
     }
     return count;
-}
-
-bool sched_view_is_active(const struct sched *sched, const struct program *program)
-{
-    return sched_program_is_active(sched, (uint32_t)(program - sched->programs));
 }

@@ -17,8 +17,6 @@ const struct step *sched_view_step(const struct sched *sched, uint32_t engine);
 uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine);
 /* True when the last plan had a row left for one more call. */
 bool sched_view_has_room(const struct sched *sched, uint32_t engine);
-/* The program, which is of this sched, is active. */
-bool sched_view_is_active(const struct sched *sched, const struct program *program);
 /* True when the last plan looked at the call. */
 bool sched_view_was_visited(const struct sched *sched, uint32_t engine, uint32_t call);
 /* The program of a call that has been admitted. */
@@ -26,12 +24,30 @@ const struct program *sched_view_program(const struct sched *sched, uint32_t cal
 /* What the class of the call's program says that a program needs which has had this service;
  * UINT64_MAX: nothing. */
 uint64_t sched_view_remaining_us(const struct sched *sched, uint32_t call, uint64_t service_us);
+/* True when the program is in the active set of the engine. */
+bool sched_view_is_active(const struct sched *sched, uint32_t engine,
+                          const struct program *program);
 /* Number of tenants, and the account of one. */
 uint32_t sched_view_tenants(const struct sched *sched);
 const struct sched_tenant *sched_view_tenant(const struct sched *sched, uint32_t tenant);
 
 /* True when the engine's last plan has refused the tenant a row. */
 bool sched_view_wants(const struct sched *sched, uint32_t engine, uint32_t tenant);
+
+/* ---- engines --------------------------------------------------------------------------------- */
+
+bool sched_view_serves(const struct sched *sched, uint32_t engine);
+/* True when no call has blocks there, or a row of a step in flight. */
+bool sched_view_is_left(const struct sched *sched, uint32_t engine);
+/* Number of positions of the call's tokens that are found there; of a call that has not been
+ * admitted, that would be. */
+uint32_t sched_view_found(const struct sched *sched, uint32_t engine, const struct call *call);
+/* Whose turn it is. */
+uint32_t sched_view_turn(const struct sched *sched);
+/* The engine that the program of this entry is assigned to; `none`: it is assigned to none. */
+uint32_t sched_view_assigned(const struct sched *sched, uint32_t program, uint32_t none);
+
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 struct sched_view_place {
     uint32_t tenant, queue;

@@ -85,6 +85,10 @@ static const struct invariant_row {
                           sim_oracle_check_stream},
     [INVARIANT_WORKFLOW] = {"a workflow gives what a client gets that makes every call itself, "
                             "and one answer for each row (flow/oracle.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_ROUTE] = {"a call goes to the engine that the naive load balancer says (routes.c)",
+                         WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_ENGINE] = {"an open call is at one engine, which serves if any does", EACH_PASS,
+                          invariants_check_engines},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -226,6 +230,14 @@ static void check_news(struct sim *sim)
     }
 }
 
+/* True when the engine could have planned. One whose canary has failed for good stands still. */
+static bool is_idle(const struct sim *sim, uint32_t index)
+{
+    const struct engine *engine = &sim->loop.engines[index];
+    return engine->state == WORLD_ENGINE_IDLE &&
+           (sim->limits.engines == 1 || !canary_has_failed(&engine->canary));
+}
+
 /* At the end of a pass. A call that may run again only since this pass has sent to its client has
  * asked for another pass at once. */
 static void check_progress(struct sim *sim)
@@ -233,8 +245,7 @@ static void check_progress(struct sim *sim)
     const struct loop *loop = &sim->loop;
     for (uint32_t i = 0; i < loop->calls.count && !loop->net.again; i++) {
         const struct call *call = &loop->calls.calls[i];
-        bool is_idle = loop->engines[call->engine].state == WORLD_ENGINE_IDLE;
-        SIM_REQUIRE(sim, !is_idle || !can_run(call), INVARIANT_PROGRESS,
+        SIM_REQUIRE(sim, !can_run(call) || !is_idle(sim, call->engine), INVARIANT_PROGRESS,
                     "engine %u is idle, and call %u could run", call->engine, i);
     }
 }
@@ -247,7 +258,9 @@ void invariants_note_plan(struct sim *sim, uint32_t index)
     const struct sched_engine *engine = &sim->loop.sched.engines[index];
     for (uint32_t i = 0; i < sim->loop.calls.count; i++) {
         const struct call *call = &sim->loop.calls.calls[i];
-        sim->memory.engines[index].was_passed[i] = call->paused || call->engine != index;
+        bool is_first = is_open(call) && sim->loop.sched.jobs[call->job].queue == 0;
+        sim->memory.engines[index].was_passed[i] =
+            call->paused || call->engine != index || is_first;
     }
     sim->memory.engines[index].was_turn = engine->turns_count > 0 || engine->turns_ahead_us > 0;
 }

@@ -16,7 +16,7 @@ enum invariant {
     INVARIANT_ASSERTION, INVARIANT_KV, INVARIANT_RECORD, INVARIANT_WORLD, INVARIANT_CLOSE,
     INVARIANT_ANSWER, INVARIANT_HEALTH, INVARIANT_DETERMINISM, INVARIANT_CRASH, INVARIANT_HANG,
     INVARIANT_ORPHANS, INVARIANT_NEWS, INVARIANT_TEXT,
-    INVARIANT_STREAM, INVARIANT_WORKFLOW,
+    INVARIANT_STREAM, INVARIANT_WORKFLOW, INVARIANT_ROUTE, INVARIANT_ENGINE,
     INVARIANTS
 };
 
@@ -33,7 +33,8 @@ struct invariants_memory {          /* from earlier checks */
     uint64_t arena_bytes;
     struct {                        /* of each engine: */
         bool was_passed[INVARIANTS_CALLS_MAX];  /* when its step was planned, by slot: the call was
-                                                   paused, or another engine's; */
+                                                   paused, in the first queue, or another engine's;
+                                                   its program may have sunk since, elsewhere */
         bool was_turn;              /* and whether a promoted job had its turn */
         uint64_t heartbeat, beat_us;            /* the worker's last sign of life, and when */
     } engines[INVARIANTS_ENGINES_MAX];
@@ -53,6 +54,10 @@ void invariants_audit(struct sim *sim);
 void invariants_check_blocks(struct sim *sim);
 void invariants_check_isolation(struct sim *sim);
 void invariants_check_contents(struct sim *sim);
+
+/* ---- invariants_engine.c --------------------------------------------------------------------- */
+
+void invariants_check_engines(struct sim *sim);
 
 /* ---- run.c ----------------------------------------------------------------------------------- */
 

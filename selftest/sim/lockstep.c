@@ -46,6 +46,7 @@ void sim_lockstep_init(struct sim *sim)
     lockstep->naive.oracle = oracle;
     lockstep->naive.oracle_context = sim;
     naive_choose(&lockstep->naive, 0);
+    sim_routes_init(sim);
 }
 
 /* ---- engine_poll() --------------------------------------------------------------------------- */
@@ -122,16 +123,16 @@ static void take_commands(struct sim *sim)
     lockstep->commands_end = exchange->inbox_ring.tail;
 }
 
-static void settle(struct sim *sim)
+static void settle(struct sim *sim, uint32_t engine)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
-    const struct step *step = &sim->engines[0].fake.step;
+    const struct step *step = &sim->engines[engine].fake.step;
     uint32_t rounds = *step_rounds(step);
     struct naive_engine *on = naive->on;
     on->rounds = rounds < naive->set.steps_per_plan ? rounds : naive->set.steps_per_plan;
     for (uint32_t i = 0; i < on->rows_count; i++) {
         on->produced[i] = step_out(step, i)->produced;
-        on->fault[i] = sim_engine_fault(sim, 0, i);
+        on->fault[i] = sim_engine_fault(sim, engine, i);
     }
     if (!naive_refute(naive)) {
         naive_settle(naive, sim->loop.calls.calls, naive->now - on->submitted);
@@ -151,25 +152,47 @@ static uint64_t foreseen(const struct sim *sim)
     return sum;
 }
 
+static void begin_pass(struct sim *sim)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    take_commands(sim);
+    lockstep->is_on = lockstep->is_on && !sim->orders.drain;
+    lockstep->naive.now = sim->loop.now_us;
+    lockstep->has_taken_in = false;
+    memset(lockstep->has_planned, 0, sizeof lockstep->has_planned);
+    if (lockstep->is_on) {
+        lockstep->foreseen = foreseen(sim);
+        take_flags(sim);
+    }
+}
+
+/* An engine whose canary has failed for good has dropped everything as it settled that. */
+static void follow_failures(struct sim *sim)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        bool has_failed = canary_has_failed(&sim->loop.engines[i].canary);
+        if (has_failed && !lockstep->has_failed[i] && lockstep->is_on) {
+            naive_choose(&lockstep->naive, i);
+            naive_lost(&lockstep->naive);
+        }
+        lockstep->has_failed[i] = has_failed;
+    }
+}
+
 void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine result)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
-    if (engine > 0) {
-        return;
-    }
-    take_commands(sim);
-    lockstep->is_on = lockstep->is_on && !sim->orders.drain;
-    if (!lockstep->is_on) {
-        return;
+    if (engine == 0) {
+        begin_pass(sim);
     }
     sim->asserting = INVARIANT_PRIORITY;
-    lockstep->naive.now = sim->loop.now_us;
-    lockstep->has_taken_in = false;
-    lockstep->foreseen = foreseen(sim);
-    take_flags(sim);
-    if (result == WORLD_ENGINE_DONE && !sim->engines[0].is_own) {
-        settle(sim);
-    } else if (result == WORLD_ENGINE_LOST) {
+    follow_failures(sim);
+    sim_routes_poll(sim, engine, result);
+    naive_choose(&lockstep->naive, engine);
+    if (lockstep->is_on && result == WORLD_ENGINE_DONE && !sim->engines[engine].is_own) {
+        settle(sim, engine);
+    } else if (lockstep->is_on && result == WORLD_ENGINE_LOST) {
         naive_lost(&lockstep->naive);
     }
     sim->asserting = INVARIANT_ASSERTION;
@@ -210,7 +233,8 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
         naive->set.policy == SCHED_JUSTITIA_C || naive->set.policy == SCHED_VTC;
     uint64_t cost = counts_tokens ? predicted->tokens : predicted->rounds;
     naive_arrive(naive, index, &(struct naive_call){
-        .program = call->program, .tenant = sim->loop.sched.programs[call->program].tenant,
+        .program = call->program, .engine = call->engine,
+        .tenant = sim->loop.sched.programs[call->program].tenant,
         .prompt = call->prompt_tokens, .max = call->max_tokens, .deadline = call->deadline_us,
         .output = predicted->output_tokens,
         .cost = cost + (predicted->source == SCHED_SOURCE_CLASS ? cost / 2 : 0)});
@@ -299,7 +323,15 @@ static void begin_again(struct sim *sim)
 static void take_in(struct sim *sim)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
+    if (lockstep->has_taken_in) {
+        return;
+    }
     lockstep->has_taken_in = true;
+    follow_failures(sim);
+    sim_routes_take_in(sim);
+    if (!lockstep->is_on) {
+        return;
+    }
     if (lockstep->naive.set.policy == SCHED_FORESIGHT && foreseen(sim) != lockstep->foreseen) {
         lockstep->is_on = false;    /* calls came before and after a class had learnt */
         return;
@@ -328,13 +360,11 @@ static void take_in(struct sim *sim)
     }
 }
 
-static void plan(struct sim *sim, bool planned)
+static void follow_plan(struct sim *sim, uint32_t engine, bool planned)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
-    take_in(sim);
-    if (!lockstep_of(sim)->is_on) {
-        return;
-    }
+    lockstep_of(sim)->has_planned[engine] = true;
+    naive_choose(naive, engine);
     naive_promote_all(naive);
     sim->asserting = INVARIANT_SKIP;
     naive_follow_plan(naive, planned);
@@ -342,13 +372,27 @@ static void plan(struct sim *sim, bool planned)
     naive_launch(naive);
 }
 
+/* The plans of the engines before this one, which have given nothing to launch. */
+static void follow_empty_plans(struct sim *sim, uint32_t end)
+{
+    for (uint32_t i = 0; i < end && lockstep_of(sim)->is_on; i++) {
+        const struct engine *engine = &sim->loop.engines[i];
+        if (engine->state == WORLD_ENGINE_IDLE && !lockstep_of(sim)->has_planned[i] &&
+            !canary_has_failed(&engine->canary)) {
+            follow_plan(sim, i, false);
+        }
+    }
+}
+
 void sim_lockstep_plan(struct sim *sim, uint32_t engine)
 {
-    if (engine == 0 && lockstep_of(sim)->is_on) {
-        sim->asserting = INVARIANT_PRIORITY;
-        plan(sim, true);
-        sim->asserting = INVARIANT_ASSERTION;
+    sim->asserting = INVARIANT_PRIORITY;
+    take_in(sim);
+    follow_empty_plans(sim, engine);
+    if (lockstep_of(sim)->is_on) {
+        follow_plan(sim, engine, true);
     }
+    sim->asserting = INVARIANT_ASSERTION;
 }
 
 static void compare_programs(struct sim *sim)
@@ -368,17 +412,12 @@ static void compare_programs(struct sim *sim)
 void sim_lockstep_compare(struct sim *sim, uint32_t engine)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
-    if (engine > 0 || !lockstep->is_on) {
-        return;
+    if (engine > 0) {
+        return;                         /* all engines have planned before the first is asked */
     }
     sim->asserting = INVARIANT_PRIORITY;
-    const struct engine *engine = &sim->loop.engines[0];
-    bool plans = engine->state == WORLD_ENGINE_IDLE && !canary_has_failed(&engine->canary);
-    if (!lockstep->has_taken_in && plans) {
-        plan(sim, false);
-    } else if (!lockstep->has_taken_in) {
-        take_in(sim);
-    }
+    take_in(sim);
+    follow_empty_plans(sim, sim->limits.engines);
     if (lockstep->is_on) {
         naive_compare(&lockstep->naive);
         compare_programs(sim);

@@ -33,11 +33,34 @@ struct sim_lockstep {
     struct naive naive;
     bool is_on;
     bool has_taken_in;              /* the commands of this pass */
+    bool has_planned[SIM_ENGINES_MAX], has_failed[SIM_ENGINES_MAX];
     uint64_t foreseen;              /* by classes, when the pass began */
     uint32_t commands_count, commands_end;      /* end: place of the next one in the inbox */
     struct command commands[SIM_COMMANDS_MAX];
     bool is_doomed[SIM_COMMANDS_MAX];   /* a CALL whose client has gone or cancelled */
     uint64_t salts[SIM_PROGRAMS_MAX];   /* of the programs that it has met */
+};
+
+/* ---- routes.c -------------------------------------------------------------------------------- */
+
+struct sim_met {                    /* who had an entry of the process table last */
+    uint64_t domain, salt;
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+};
+
+struct sim_routes {
+    struct naive_routes naive;
+    bool is_on;
+    bool has_taken_in;              /* the commands of this pass */
+    bool is_taken_over;             /* a call has gone where the real one has put it */
+    bool is_still;                  /* no engine has settled a step in this pass */
+    bool was_lost;                  /* the worker of the engine that was polled last */
+    bool was_left[SIM_ENGINES_MAX]; /* no call had blocks or a row, before that engine settled */
+    uint32_t asked;                 /* the first call of the pass, before intake, and */
+    uint32_t found[SIM_ENGINES_MAX];            /* what each engine holds of it */
+    bool was_running[SIM_CALLS_MAX], was_cancelled[SIM_CALLS_MAX];      /* before all settles */
+    struct sim_met met[SIM_PROGRAMS_MAX];
+    uint64_t routed;                /* calls that have gone where the naive one says */
 };
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -89,6 +112,7 @@ struct sim {
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_call calls[SIM_CALLS_MAX];
     struct sim_lockstep lockstep;
+    struct sim_routes routes;
     struct sim_engine engines[SIM_ENGINES_MAX];
 };
 
@@ -119,6 +143,11 @@ uint64_t sim_call_domain(const struct sim *sim, uint32_t slot);
 
 /* That the appliance has, whatever their state. */
 uint32_t sim_workflows_open(const struct sim *sim);
+
+/* routes.c. In each pass: poll for each engine, before it settles; then take_in. */
+void sim_routes_init(struct sim *sim);
+void sim_routes_poll(struct sim *sim, uint32_t engine, enum world_engine result);
+void sim_routes_take_in(struct sim *sim);
 
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);

@@ -78,6 +78,12 @@ static void draw_active_set(struct sim *sim)
     set(sim, "sched.small_share=0.%u", sim_choose(sim, 4));
 }
 
+static void draw_balance(struct sim *sim)
+{
+    set(sim, "sched.balance=%s", any(sim, "sched", "balance"));
+    set(sim, "sched.balance_tokens=%u", sim_choose(sim, 2) * small(sim, 1, SIM_CONTEXT_MAX));
+}
+
 static void draw_sched(struct sim *sim)
 {
     set(sim, "sched.policy=%s", any(sim, "sched", "policy"));
@@ -103,6 +109,9 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.virtual_clock=%s", any(sim, "sched", "virtual_clock"));
     set(sim, "sched.retag=%s", any(sim, "sched", "retag"));
     draw_active_set(sim);
+    if (sim->swarm.engines > 1) {       /* else nothing is drawn: runs of one stay as they are */
+        draw_balance(sim);
+    }
 }
 
 static void draw_kv(struct sim *sim, uint32_t context_tokens)

@@ -4,7 +4,7 @@
  * engines. Part of sim.h. */
 #include "appliance/loop.h"
 #include "selftest/fake/fake_engine.h"
-#include "selftest/fake/naive_sched.h"
+#include "selftest/fake/naive_route.h"
 
 #define SIM_CONNECTIONS_MAX 64
 #define SIM_CLIENTS_MAX     (SIM_CONNECTIONS_MAX + 8)   /* more than find a slot */
