@@ -92,12 +92,6 @@ void net_proxy_parse(const uint8_t *bytes, uint32_t count, struct net_proxy_head
     }
 }
 
-bool net_proxy_is_due(const struct net *net, const struct world_peer *peer)
-{
-    return peer->kind != WORLD_PEER_LOCAL &&
-           config_peers_hold(&net->settings.access.proxies, peer->ip);
-}
-
 uint32_t net_proxy_due_bytes(const struct net_connection *connection)
 {
     struct net_proxy_header header;

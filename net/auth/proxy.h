@@ -26,7 +26,12 @@ struct net_proxy_header {
 /* Judges a header by its first `count` bytes; it is BAD as soon as they cannot begin one. */
 void net_proxy_parse(const uint8_t *bytes, uint32_t count, struct net_proxy_header *header);
 /* True when a peer's connections must begin with the header. */
-bool net_proxy_is_due(const struct net *net, const struct world_peer *peer);
+static inline bool net_proxy_is_due(const struct net *net, const struct world_peer *peer)
+{
+    return peer->kind != WORLD_PEER_LOCAL &&
+           config_peers_hold(&net->settings.access.proxies, peer->ip);
+}
+
 /* Bytes to receive before the next look; nothing after the header is among them. */
 uint32_t net_proxy_due_bytes(const struct net_connection *connection);
 /* Takes the header, if it is whole: the connection waits for HELLO then, or is refused. May close
