@@ -2,6 +2,9 @@
 /*
  * What: the load balancer (paper 000, 4.3): which engine a call goes to, by sched.balance.
  *
+ *   auto      the engine of the program, as long as that has a free row, or is used no more than
+ *             twice as much as another; else the engine that is used least. So a program stays
+ *             with its history, and one that is wide, or alone, uses all engines
  *   local     Algorithm 2: a prompt of at most sched.balance_tokens goes to the engine that is used
  *             least; a longer one to the engine that its program is assigned to, where its history
  *             is; a program without one is assigned to the engine that is used least
@@ -55,7 +58,7 @@ static uint32_t take_turn(struct sched *sched, uint32_t engine)
     return engine;
 }
 
-static uint32_t least_used(struct sched *sched)
+static uint32_t find_least_used(const struct sched *sched)
 {
     uint32_t count = sched->settings.engines, least = next_in_turn(sched);
     for (uint32_t i = 1; i < count; i++) {
@@ -63,7 +66,12 @@ static uint32_t least_used(struct sched *sched)
         bool is_less = sched->engines[at].open_calls < sched->engines[least].open_calls;
         least = is_open(sched, at) && is_less ? at : least;
     }
-    return take_turn(sched, least);
+    return least;
+}
+
+static uint32_t least_used(struct sched *sched)
+{
+    return take_turn(sched, find_least_used(sched));
 }
 
 /* The engine of the program; if need be, it is assigned to one now. */
@@ -73,6 +81,16 @@ static uint32_t assigned(struct sched *sched, struct program *program)
         program->engine = least_used(sched);
     }
     return program->engine;
+}
+
+/* The engine of the program, or where it has more calls than rows, another that has far fewer. */
+static uint32_t assigned_or_free(struct sched *sched, struct program *program)
+{
+    const struct sched_engine *own = &sched->engines[assigned(sched, program)];
+    const struct sched_engine *least = &sched->engines[find_least_used(sched)];
+    bool is_full = own->open_calls >= sched->settings.batch_calls;
+    return is_full && own->open_calls > 2 * least->open_calls ? take_turn(sched, least->index)
+                                                              : own->index;
 }
 
 /* Where most of the prompt is found, if that is more than half of it; of two alike, the engine that
@@ -101,6 +119,8 @@ uint32_t sched_balance_route(struct sched *sched, const struct call *call)
         return program->engine = 0;
     }
     switch (sched->settings.balance) {
+    case SCHED_BALANCE_AUTO:
+        return assigned_or_free(sched, program);
     case SCHED_BALANCE_LOCAL:
         return call->prompt_tokens > sched->settings.balance_tokens ? assigned(sched, program)
                                                                     : least_used(sched);

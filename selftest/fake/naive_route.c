@@ -11,6 +11,7 @@ void naive_routes_init(struct naive_routes *routes, const struct sched_settings 
     routes->engines = settings->engines;
     routes->balance = settings->balance;
     routes->balance_tokens = settings->balance_tokens;
+    routes->batch = settings->batch_calls;
     for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX; i++) {
         routes->assigned[i] = NAIVE_ENGINE_NONE;
     }
@@ -64,6 +65,17 @@ static uint32_t assigned(struct naive_routes *routes, uint32_t program)
     return *engine;
 }
 
+static uint32_t assigned_unless_full(struct naive_routes *routes, uint32_t program)
+{
+    uint32_t own = assigned(routes, program), turn = routes->turn;
+    uint32_t other = choose(routes, true);
+    if (use_of(routes, own) >= routes->batch && use_of(routes, own) > 2 * use_of(routes, other)) {
+        return other;
+    }
+    routes->turn = turn;
+    return own;
+}
+
 /* The engine that holds most of the prompt, and of several the one that is used less. */
 static uint32_t holder(const struct naive_routes *routes, const struct naive_asked *asked)
 {
@@ -81,6 +93,8 @@ static uint32_t holder(const struct naive_routes *routes, const struct naive_ask
 static uint32_t engine_for(struct naive_routes *routes, const struct naive_asked *asked)
 {
     switch (routes->balance) {
+    case SCHED_BALANCE_AUTO:
+        return assigned_unless_full(routes, asked->program);
     case SCHED_BALANCE_PROGRAM:
         return assigned(routes, asked->program);
     case SCHED_BALANCE_LOCAL:

@@ -20,7 +20,7 @@
 struct naive_routes {
     uint32_t engines;
     enum sched_balance balance;
-    uint32_t balance_tokens;
+    uint32_t balance_tokens, batch;
     bool serves[NAIVE_ENGINES_MAX];
     uint32_t turn;                  /* the engine after the one that was chosen last */
     uint32_t assigned[NAIVE_PROGRAMS_MAX];      /* NAIVE_ENGINE_NONE: to none */

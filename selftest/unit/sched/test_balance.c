@@ -125,6 +125,20 @@ static void test_local_of_no_tokens_assigns_every_call(void **state)
     }
 }
 
+/* Two rows are free; then as long as the other engine is not used half as much. */
+static void test_auto_keeps_a_program_together_until_its_engine_is_full(void **state)
+{
+    (void)state;
+    struct box *box = start(SCHED_BALANCE_AUTO, 2);
+    static const uint32_t expected[] = {0, 0, 1, 0, 1, 0, 0, 1, 0};
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(engine_of(box, bench_call(box->bench, 1, 4 + i, 4)), expected[i]);
+    }
+    assert_int_equal(box->bench->sched.programs[0].engine, 0);
+    run_all(box);
+    assert_int_equal(engine_of(box, bench_call(box->bench, 1, 4, 4)), 0);
+}
+
 static void test_program_keeps_its_engine(void **state)
 {
     (void)state;
@@ -425,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_idle_engines_take_turns),
         cmocka_unit_test(test_local_sends_long_prompts_to_the_engine_of_their_program),
         cmocka_unit_test(test_local_of_no_tokens_assigns_every_call),
+        cmocka_unit_test(test_auto_keeps_a_program_together_until_its_engine_is_full),
         cmocka_unit_test(test_program_keeps_its_engine),
         cmocka_unit_test(test_preble_goes_where_most_of_the_prompt_is),
         cmocka_unit_test(test_one_engine_gets_all),
