@@ -4,7 +4,8 @@
  *
  *   auto      the engine of the program, as long as that has a free row, or is used no more than
  *             twice as much as another; else the engine that is used least. So a program stays
- *             with its history, and one that is wide, or alone, uses all engines
+ *             with its history, and one that is wide uses all engines. While another engine has
+ *             nothing to do, a program whose engine has two calls moves there for good
  *   local     Algorithm 2: a prompt of at most sched.balance_tokens goes to the engine that is used
  *             least; a longer one to the engine that its program is assigned to, where its history
  *             is; a program without one is assigned to the engine that is used least
@@ -83,11 +84,16 @@ static uint32_t assigned(struct sched *sched, struct program *program)
     return program->engine;
 }
 
-/* The engine of the program, or where it has more calls than rows, another that has far fewer. */
+/* The engine of the program, or where it has more calls than rows, another that has far fewer. An
+ * idle engine takes the program over: no other would come to one that is back after its death while
+ * programs live long. */
 static uint32_t assigned_or_free(struct sched *sched, struct program *program)
 {
     const struct sched_engine *own = &sched->engines[assigned(sched, program)];
     const struct sched_engine *least = &sched->engines[find_least_used(sched)];
+    if (least->open_calls == 0 && own->open_calls > 1) {
+        return program->engine = take_turn(sched, least->index);
+    }
     bool is_full = own->open_calls >= sched->settings.batch_calls;
     return is_full && own->open_calls > 2 * least->open_calls ? take_turn(sched, least->index)
                                                               : own->index;

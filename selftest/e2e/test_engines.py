@@ -20,7 +20,7 @@ from test_worker import said
 
 ONE_THREAD = (NOISE, "engine.threads=1")
 KILLS = int(os.environ.get("KILLS", "1000"))
-BALANCES = ("local", "program", "rr", "least", "preble")
+BALANCES = ("auto", "local", "program", "rr", "least", "preble")
 
 
 def on_gpus(count, *settings):

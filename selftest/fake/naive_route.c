@@ -69,6 +69,9 @@ static uint32_t assigned_unless_full(struct naive_routes *routes, uint32_t progr
 {
     uint32_t own = assigned(routes, program), turn = routes->turn;
     uint32_t other = choose(routes, true);
+    if (use_of(routes, own) > 1 && use_of(routes, other) == 0) {
+        return routes->assigned[program] = other;
+    }
     if (use_of(routes, own) >= routes->batch && use_of(routes, own) > 2 * use_of(routes, other)) {
         return other;
     }

@@ -125,18 +125,30 @@ static void test_local_of_no_tokens_assigns_every_call(void **state)
     }
 }
 
-/* Two rows are free; then as long as the other engine is not used half as much. */
-static void test_auto_keeps_a_program_together_until_its_engine_is_full(void **state)
+/* The other engine is idle when the third call comes. From then on both are used: the program
+ * stays, beyond the two rows of its engine, until that is used more than twice as much. */
+static void test_auto_moves_a_program_to_an_idle_engine_and_spreads_it(void **state)
 {
     (void)state;
     struct box *box = start(SCHED_BALANCE_AUTO, 2);
-    static const uint32_t expected[] = {0, 0, 1, 0, 1, 0, 0, 1, 0};
+    static const uint32_t expected[] = {0, 0, 1, 1, 1, 1, 1, 0, 1};
     for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(engine_of(box, bench_call(box->bench, 1, 4 + i, 4)), expected[i]);
     }
-    assert_int_equal(box->bench->sched.programs[0].engine, 0);
+    assert_int_equal(box->bench->sched.programs[0].engine, 1);
     run_all(box);
-    assert_int_equal(engine_of(box, bench_call(box->bench, 1, 4, 4)), 0);
+    assert_int_equal(engine_of(box, bench_call(box->bench, 1, 4, 4)), 1);
+}
+
+/* Each has one call at a time: there is nothing to gain. */
+static void test_auto_keeps_programs_at_their_engines(void **state)
+{
+    (void)state;
+    struct box *box = start(SCHED_BALANCE_AUTO, 2);
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(engine_of(box, bench_call(box->bench, i % 2, 4 + i, 4)), i % 2);
+        run_all(box);
+    }
 }
 
 static void test_program_keeps_its_engine(void **state)
@@ -439,7 +451,8 @@ int main(void)
         cmocka_unit_test(test_idle_engines_take_turns),
         cmocka_unit_test(test_local_sends_long_prompts_to_the_engine_of_their_program),
         cmocka_unit_test(test_local_of_no_tokens_assigns_every_call),
-        cmocka_unit_test(test_auto_keeps_a_program_together_until_its_engine_is_full),
+        cmocka_unit_test(test_auto_moves_a_program_to_an_idle_engine_and_spreads_it),
+        cmocka_unit_test(test_auto_keeps_programs_at_their_engines),
         cmocka_unit_test(test_program_keeps_its_engine),
         cmocka_unit_test(test_preble_goes_where_most_of_the_prompt_is),
         cmocka_unit_test(test_one_engine_gets_all),
