@@ -82,6 +82,9 @@ COMMAND_LINE_OBJ := $(O)/tools/command_line.o
 AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
     $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
+# The front door: HTTP in front of the appliance. Dynamic: libmicrohttpd pulls in GnuTLS.
+DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) \
+    $(O)/appliance/embedded.o $(O)/tools/agx/chat/conversation.o $(COMMAND_LINE_OBJ)
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
 LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/flow/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
     $(COMMAND_LINE_OBJ)
@@ -135,7 +138,7 @@ EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512
 
 .PHONY: all
 all: $(B)/agentix $(B)/agx $(B)/libagx.a $(B)/agentix-lab  ## build it all (default)
-all: $(B)/agentix-sim $(B)/agentix-predict
+all: $(B)/agentix-door $(B)/agentix-sim $(B)/agentix-predict
 
 AVX2   := -mavx2 -mfma -mf16c
 # Without -mtune GCC keeps addresses in vector registers, and the moves take slots of the products:
@@ -225,6 +228,8 @@ $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
 WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await
 $(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
+$(B)/agentix-door: $(DOOR_OBJ) $(B)/libagx.a $(LIB)
+	$(call link,,-lmicrohttpd $(LDLIBS_json) $(LDLIBS_inih))
 $(B)/agentix-lab: $(LAB_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_inih))
 $(B)/agentix-predict: $(O)/tools/predict/predict.o $(COMMAND_LINE_OBJ) $(LIB)

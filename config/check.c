@@ -158,6 +158,9 @@ enum status config_check(const struct options *options, struct config_error *err
     bool has_peers = options->text_peers.text[0] != '\0';
     TRY(check_address(options, "text", "listen",
                       has_peers ? NULL : "others need text.peers, which says who may ask", error));
+    bool has_tokens = options->door_tokens.text[0] != '\0';
+    TRY(check_address(options, "door", "listen",
+                      has_tokens ? NULL : "others need door.tokens", error));
     TRY(check_keys(options, error));
     TRY(check_send_bytes(options, error));
     TRY(check_addresses_differ(options, error));

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/* What: conversations of all APIs in one form (tools/door/api/messages.h). */
+#include "tools/door/api/messages.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/agx/chat/conversation.h"
+#include "tools/door/program.h"
+#include "tools/door/request.h"
+
+static bool refuse(struct talk *talk, const char *param, const char *text)
+{
+    return request_refuse(talk->request, 400, param, text);
+}
+
+static bool no_memory(struct talk *talk)
+{
+    return request_refuse(talk->request, 503, NULL, "door.memory is used up: try again later");
+}
+
+/* `word` may be NULL. */
+static bool is(const char *word, const char *expected)
+{
+    return word != NULL && strcmp(word, expected) == 0;
+}
+
+bool talk_begin(struct talk *talk, struct request *request)
+{
+    *talk = (struct talk){.request = request, .messages = json_array(), .tools = json_array()};
+    return (talk->messages != NULL && talk->tools != NULL) || no_memory(talk);
+}
+
+void talk_end(struct talk *talk)
+{
+    json_decref(talk->messages);
+    json_decref(talk->tools);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static bool append(struct talk *talk, json_t *list, json_t *item)
+{
+    return json_array_append_new(list, item) == 0 || no_memory(talk);
+}
+
+static bool add_part(struct talk *talk, struct buffer *text, const json_t *part, const char *param)
+{
+    static const char *const texts[] = {"text", "input_text", "output_text"};
+    const char *type = json_string_value(json_object_get(part, "type"));
+    const json_t *said = json_object_get(part, "text");
+    for (uint32_t i = 0; type != NULL && i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(type, texts[i]) == 0 && json_is_string(said)) {
+            return buffer_add(text, json_string_value(said), json_string_length(said)) ||
+                   no_memory(talk);
+        }
+    }
+    char problem[160];
+    snprintf(problem, sizeof problem, "a part of type '%.40s' is not supported by this server: it "
+             "reads text", type != NULL ? type : "none");
+    return refuse(talk, param, problem);
+}
+
+/* A text out of a text, of parts, or of nothing. The result is new; NULL after a refusal. */
+static json_t *read_content(struct talk *talk, const json_t *content, const char *param)
+{
+    struct buffer text = {0};
+    const json_t *part;
+    size_t index;
+    bool is_valid = true;
+    if (json_is_string(content)) {
+        return json_copy((json_t *)(uintptr_t)content);
+    }
+    if (content != NULL && !json_is_null(content) && !json_is_array(content)) {
+        (void)refuse(talk, param, "the content of a message is a text, or a list of parts");
+        return NULL;
+    }
+    json_array_foreach((json_t *)(uintptr_t)content, index, part) {
+        is_valid = is_valid && add_part(talk, &text, part, param);
+    }
+    json_t *json = is_valid ? json_stringn(text.at != NULL ? text.at : "", text.count) : NULL;
+    buffer_free(&text);
+    return json;
+}
+
+bool talk_say(struct talk *talk, const char *role, const json_t *content, const char *param)
+{
+    json_t *text = read_content(talk, content, param);
+    return text != NULL && append(talk, talk->messages,
+                                  json_pack("{ssso}", "role", role, "content", text));
+}
+
+bool talk_say_text(struct talk *talk, const char *role, const char *text, size_t bytes)
+{
+    return append(talk, talk->messages, json_pack("{sssb}", "role", role, "content", 0)) &&
+           (json_object_set_new(json_array_get(talk->messages,
+                                               json_array_size(talk->messages) - 1),
+                                "content", json_stringn(text, bytes)) == 0 || no_memory(talk));
+}
+
+/* ---- tools ----------------------------------------------------------------------------------- */
+
+/* The assistant's message that calls are added to. */
+static json_t *calling_message(struct talk *talk)
+{
+    size_t count = json_array_size(talk->messages);
+    json_t *last = count > 0 ? json_array_get(talk->messages, count - 1) : NULL;
+    const char *role = json_string_value(json_object_get(last, "role"));
+    if (!is(role, "assistant")) {
+        if (!talk_say_text(talk, "assistant", "", 0)) {
+            return NULL;
+        }
+        last = json_array_get(talk->messages, count);
+    }
+    if (json_object_get(last, "tool_calls") == NULL) {
+        (void)json_object_set_new(last, "tool_calls", json_array());
+    }
+    return last;
+}
+
+bool talk_call(struct talk *talk, const char *id, const char *name, const json_t *arguments)
+{
+    json_t *object = json_is_string(arguments)
+                         ? json_loadb(json_string_value(arguments), json_string_length(arguments),
+                                      JSON_ALLOW_NUL, NULL)
+                         : json_incref((json_t *)(uintptr_t)arguments);
+    json_t *message = name != NULL && json_is_object(object) ? calling_message(talk) : NULL;
+    if (message == NULL) {
+        json_decref(object);
+        return refuse(talk, "tool_calls", "a tool call needs a name, and arguments that are a "
+                      "JSON object");
+    }
+    return append(talk, json_object_get(message, "tool_calls"),
+                  json_pack("{sssss{ssso}}", "id", id != NULL ? id : "", "type", "function",
+                            "function", "name", name, "arguments", object));
+}
+
+bool talk_tool_said(struct talk *talk, const char *call_id, const json_t *content)
+{
+    if (!talk_say(talk, "tool", content, "messages")) {
+        return false;
+    }
+    json_t *last = json_array_get(talk->messages, json_array_size(talk->messages) - 1);
+    return json_object_set_new(last, "tool_call_id", json_string(call_id != NULL ? call_id : "")) ==
+               0 || no_memory(talk);
+}
+
+bool talk_tool(struct talk *talk, const char *name, const char *description,
+               const json_t *parameters)
+{
+    if (name == NULL) {
+        return refuse(talk, "tools", "a tool needs a name");
+    }
+    json_t *function = json_pack("{ss}", "name", name);
+    if (description != NULL) {
+        (void)json_object_set_new(function, "description", json_string(description));
+    }
+    (void)json_object_set_new(function, "parameters",
+                              json_is_object(parameters)
+                                  ? json_incref((json_t *)(uintptr_t)parameters)
+                                  : json_object());
+    return append(talk, talk->tools, json_pack("{ssso}", "type", "function", "function", function));
+}
+
+/* ---- OpenAI's form --------------------------------------------------------------------------- */
+
+static bool read_openai_calls(struct talk *talk, const json_t *calls)
+{
+    const json_t *call;
+    size_t index;
+    json_array_foreach((json_t *)(uintptr_t)calls, index, call) {
+        const json_t *function = json_object_get(call, "function");
+        if (!talk_call(talk, json_string_value(json_object_get(call, "id")),
+                       json_string_value(json_object_get(function, "name")),
+                       json_object_get(function, "arguments"))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_openai_message(struct talk *talk, const json_t *message)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const json_t *content = json_object_get(message, "content");
+    if (is(role, "tool")) {
+        return talk_tool_said(talk, json_string_value(json_object_get(message, "tool_call_id")),
+                              content);
+    }
+    bool is_system = is(role, "developer") || is(role, "system");
+    if (!is_system && !is(role, "user") && !is(role, "assistant")) {
+        return refuse(talk, "messages",
+                      "the role of a message is system, developer, user, assistant or tool");
+    }
+    return talk_say(talk, is_system ? "system" : role, content, "messages") &&
+           read_openai_calls(talk, json_object_get(message, "tool_calls"));
+}
+
+static bool read_openai_tool(struct talk *talk, const json_t *tool)
+{
+    const json_t *function = json_object_get(tool, "function");
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    if (!is(type, "function") || !json_is_string(json_object_get(function, "name"))) {
+        return refuse(talk, "tools", "a tool is of type 'function', and its function has a name");
+    }
+    return append(talk, talk->tools, json_incref((json_t *)(uintptr_t)tool));
+}
+
+bool talk_read_openai(struct talk *talk, const json_t *messages, const json_t *tools)
+{
+    const json_t *one;
+    size_t index;
+    if (!json_is_array(messages) || json_array_size(messages) == 0) {
+        return refuse(talk, "messages", "'messages' must be a list of at least one message");
+    }
+    json_array_foreach((json_t *)(uintptr_t)messages, index, one) {
+        if (!read_openai_message(talk, one)) {
+            return false;
+        }
+    }
+    json_array_foreach((json_t *)(uintptr_t)tools, index, one) {
+        if (!read_openai_tool(talk, one)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the prompt ------------------------------------------------------------------------------ */
+
+static void write_today(char *text, size_t bytes)
+{
+    time_t now = time(NULL);
+    struct tm day;
+    gmtime_r(&now, &day);
+    (void)strftime(text, bytes, "%d %b %Y", &day);
+}
+
+static bool render(struct talk *talk, struct prompt_source *source)
+{
+    struct door *door = talk->request->door;
+    struct chat_output *output = &door->rendered;
+    output->text_bytes = output->parts_count = 0;
+    enum chat_result result = chat_render(&door->model.format, &door->conversation->chat, output);
+    if (result != CHAT_OK) {
+        return request_refuse(talk->request, result == CHAT_ERROR_SPACE ? 413 : 400, "messages",
+                              chat_result_text(result));
+    }
+    source->parts = memory_take(output->parts_count * sizeof *source->parts);
+    if (source->parts == NULL || !buffer_add(&source->text, output->text, output->text_bytes)) {
+        memory_give(source->parts);
+        source->parts = NULL;
+        return no_memory(talk);
+    }
+    memcpy(source->parts, output->parts, output->parts_count * sizeof *source->parts);
+    source->parts_count = output->parts_count;
+    source->is_chat = true;
+    return true;
+}
+
+/* A text that ends an answer, for models that have no token for it. */
+static bool add_format_stop(struct talk *talk, struct wish *wish)
+{
+    const char *stop = chat_format_stop(talk->request->door->model.format.id);
+    if (stop == NULL) {
+        return true;
+    }
+    if (wish->stops_count == AGX_STOP_TEXTS_MAX) {
+        return refuse(talk, "stop", "this model's chat format leaves room for 3 stop texts");
+    }
+    snprintf(wish->stops[wish->stops_count++], DOOR_STOP_BYTES, "%s", stop);
+    return true;
+}
+
+bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *source)
+{
+    struct door *door = talk->request->door;
+    char today[16];
+    write_today(today, sizeof today);
+    if (door->model.verdict == CHAT_UNKNOWN) {
+        return refuse(talk, "messages", "the model's chat template is not one that is known: use "
+                      "/v1/completions");
+    }
+    json_t *whole = json_pack("{sOsOss}", "messages", talk->messages, "tools", talk->tools, "date",
+                              chat_format_has_date(door->model.format.id) ? today : "");
+    const char *problem = whole != NULL ? conversation_read(door->conversation, whole)
+                                        : "out of memory";
+    bool is_valid = problem == NULL || refuse(talk, "messages", problem);
+    if (is_valid) {
+        door->conversation->chat.no_thinking = talk->no_thinking;
+        program_read_conversation(talk->request, &door->conversation->chat);
+        talk->request->has_tools = json_array_size(talk->tools) > 0;
+        is_valid = render(talk, source) && add_format_stop(talk, wish);
+    }
+    if (problem == NULL) {
+        conversation_drop(door->conversation);
+    }
+    json_decref(whole);
+    return is_valid;
+}

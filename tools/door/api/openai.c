@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* What: what OpenAI's APIs have in common (tools/door/api/openai.h). */
+#include "tools/door/api/openai.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/door/request.h"
+
+json_t *openai_refuse(const struct refusal *refusal)
+{
+    json_t *param = refusal->param[0] != '\0' ? json_string(refusal->param) : json_null();
+    return json_pack("{s{sssssosn}}", "error", "message", refusal->text, "type", refusal->type,
+                     "param", param, "code");
+}
+
+static bool read_stream(struct request *request, const struct fields *fields)
+{
+    const json_t *options = json_object_get(fields->body, "stream_options");
+    struct fields inner = {request, options};
+    return field_flag(fields, "stream", &request->streams) &&
+           field_flag(&inner, "include_usage", &request->wants_usage);
+}
+
+bool openai_read(struct request *request, const struct fields *fields, struct wish *wish)
+{
+    static const char *const refused[] = {
+        "functions", "function_call", "logit_bias", "logprobs", "top_logprobs", "presence_penalty",
+        "frequency_penalty", "audio", "prediction", "web_search_options", "suffix",
+        "guided_json", "guided_regex", "guided_choice", "structured_outputs", NULL};
+    const char *model = "";
+    wish_begin(wish, request->door);
+    if (!read_stream(request, fields) || !field_text(fields, "model", &model) ||
+        !field_count(fields, "n", 1, DOOR_CHOICES_MAX, &wish->choices) ||
+        !fields_refuse(fields, refused)) {
+        return false;
+    }
+    snprintf(request->model, sizeof request->model, "%s",
+             model[0] != '\0' ? model : request->door->model.name);
+    return wish_read_sampling(wish, fields, 2) && wish_read_stops(wish, fields, "stop");
+}
+
+json_t *openai_usage(const struct request *request)
+{
+    uint64_t prompt = 0, cached = 0, generated = 0;
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        const struct choice *choice = request->choices[i];
+        prompt = choice->prompt_tokens > prompt ? choice->prompt_tokens : prompt;
+        cached = choice->cached_tokens > cached ? choice->cached_tokens : cached;
+        generated += choice->generated_tokens;
+    }
+    return json_pack("{sIsIsIs{sI}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens",
+                     (json_int_t)generated, "total_tokens", (json_int_t)(prompt + generated),
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)cached);
+}
+
+const char *openai_finish(const struct choice *choice)
+{
+    return choice->tool_calls_count > 0           ? "tool_calls"
+           : choice->finish == AGX_FINISH_LENGTH  ? "length"
+           : choice->finish == AGX_FINISH_DEADLINE ? "length"
+                                                  : "stop";
+}
+
+void openai_send_refusal(struct request *request)
+{
+    if (request->refusal.status != 0) {
+        request_send(request, NULL, openai_refuse(&request->refusal));
+    }
+}

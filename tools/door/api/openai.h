@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: what OpenAI's APIs have in common. */
+#include "tools/door/api/fields.h"
+
+/* {"error": {"message", "type", "param", "code"}} */
+json_t *openai_refuse(const struct refusal *refusal);
+/* stream, stream_options, n, model, and the sampling that all have; refuses what is known and not
+ * supported. False after request_refuse(). */
+bool openai_read(struct request *request, const struct fields *fields, struct wish *wish);
+/* Of all choices: prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details. */
+json_t *openai_usage(const struct request *request);
+/* "stop", "length", "tool_calls". */
+const char *openai_finish(const struct choice *choice);
+/* The last event of a stream that something ended early. */
+void openai_send_refusal(struct request *request);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* What: POST /v1/chat/completions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/door/endpoint.h"
+#include "tools/door/api/messages.h"
+#include "tools/door/api/openai.h"
+#include "tools/door/program.h"
+#include "tools/door/request.h"
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+static bool read_response_format(const struct fields *fields)
+{
+    const json_t *format = json_object_get(fields->body, "response_format");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (type != NULL && strcmp(type, "text") != 0) {
+        return request_refuse(fields->request, 400, "response_format",
+                              "'response_format' of another type than 'text' is not supported by "
+                              "this server");
+    }
+    return true;
+}
+
+/* True when the model may call the tools. */
+static bool read_tool_choice(const struct fields *fields, bool *may_call)
+{
+    const json_t *choice = json_object_get(fields->body, "tool_choice");
+    const char *word = json_string_value(choice);
+    *may_call = word == NULL || strcmp(word, "none") != 0;
+    if (choice == NULL || json_is_null(choice) ||
+        (word != NULL && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))) {
+        return true;
+    }
+    return request_refuse(fields->request, 400, "tool_choice",
+                          "'tool_choice' must be 'auto' or 'none': this server does not force "
+                          "a call");
+}
+
+static bool read_max_tokens(const struct fields *fields, uint64_t *max_tokens)
+{
+    return field_count(fields, "max_tokens", 1, INT32_MAX, max_tokens) &&
+           field_count(fields, "max_completion_tokens", 1, INT32_MAX, max_tokens);
+}
+
+static bool read_thinking(const struct fields *fields, struct talk *talk)
+{
+    const json_t *kwargs = json_object_get(fields->body, "chat_template_kwargs");
+    const char *effort = json_string_value(json_object_get(fields->body, "reasoning_effort"));
+    talk->no_thinking = json_is_false(json_object_get(kwargs, "enable_thinking")) ||
+                        (effort != NULL && strcmp(effort, "none") == 0);
+    return true;
+}
+
+static bool read_talk(const struct fields *fields, struct wish *wish, struct prompt_source *source)
+{
+    struct talk talk;
+    bool may_call = true;
+    bool is_valid = talk_begin(&talk, fields->request) && read_tool_choice(fields, &may_call) &&
+                    read_thinking(fields, &talk) &&
+                    talk_read_openai(&talk, json_object_get(fields->body, "messages"),
+                                     may_call ? json_object_get(fields->body, "tools") : NULL) &&
+                    talk_prompt(&talk, wish, source);
+    talk_end(&talk);
+    return is_valid;
+}
+
+static bool read(struct request *request, const json_t *body)
+{
+    const struct fields fields = {request, body};
+    struct prompt_source source = {0};
+    struct wish wish;
+    const char *name = NULL;
+    uint64_t max_tokens = 0;
+    bool is_valid = openai_read(request, &fields, &wish) && read_response_format(&fields) &&
+                    read_max_tokens(&fields, &max_tokens) &&
+                    field_text(&fields, "prompt_cache_key", &name) &&
+                    read_talk(&fields, &wish, &source) && program_find(request, name) &&
+                    wish_make_choices(&wish, request, &source, max_tokens);
+    buffer_free(&source.text);
+    memory_give(source.parts);
+    return is_valid;
+}
+
+/* ---- out: whole ------------------------------------------------------------------------------ */
+
+static json_t *text_of(const struct buffer *bytes)
+{
+    return json_stringn(bytes->at != NULL ? bytes->at : "", bytes->count);
+}
+
+static json_t *calls_of(const struct choice *choice)
+{
+    json_t *calls = json_array();
+    for (uint32_t i = 0; i < choice->tool_calls_count; i++) {
+        const struct tool_call *call = &choice->tool_calls[i];
+        json_array_append_new(calls, json_pack("{sssss{soso}}", "id", call->id, "type", "function",
+                                               "function", "name", text_of(&call->name),
+                                               "arguments", text_of(&call->arguments)));
+    }
+    return calls;
+}
+
+static json_t *message_of(const struct choice *choice)
+{
+    bool is_call = choice->tool_calls_count > 0;
+    json_t *content = is_call && choice->content.count == 0 ? json_null()
+                                                            : text_of(&choice->content);
+    json_t *message = json_pack("{ssso}", "role", "assistant", "content", content);
+    if (choice->reasoning.count > 0) {
+        json_object_set_new(message, "reasoning_content", text_of(&choice->reasoning));
+    }
+    if (is_call) {
+        json_object_set_new(message, "tool_calls", calls_of(choice));
+    }
+    return message;
+}
+
+static json_t *frame(const struct request *request, const char *object, json_t *choices)
+{
+    char id[DOOR_ID_BYTES + 16];
+    snprintf(id, sizeof id, "chatcmpl-%s", request->id);
+    return json_pack("{sssssIssso}", "id", id, "object", object, "created",
+                     (json_int_t)request->created_s, "model", request->model, "choices", choices);
+}
+
+static json_t *answer(struct request *request)
+{
+    json_t *choices = json_array();
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        const struct choice *choice = request->choices[i];
+        json_array_append_new(choices, json_pack("{sisosnss}", "index", (int)i, "message",
+                                                 message_of(choice), "logprobs", "finish_reason",
+                                                 openai_finish(choice)));
+    }
+    json_t *whole = frame(request, "chat.completion", choices);
+    json_object_set_new(whole, "usage", openai_usage(request));
+    return whole;
+}
+
+/* ---- out: a stream --------------------------------------------------------------------------- */
+
+/* `delta` is given away; `finish` NULL: the choice goes on. */
+static void send(struct request *request, uint32_t index, json_t *delta, const char *finish)
+{
+    json_t *reason = finish != NULL ? json_string(finish) : json_null();
+    json_t *choices = json_pack("[{sisosnso}]", "index", (int)index, "delta", delta, "logprobs",
+                                "finish_reason", reason);
+    json_t *chunk = frame(request, "chat.completion.chunk", choices);
+    if (request->wants_usage) {
+        json_object_set_new(chunk, "usage", json_null());
+    }
+    request_send(request, NULL, chunk);
+}
+
+static void begin(struct request *request)
+{
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        send(request, i, json_pack("{ssss}", "role", "assistant", "content", ""), NULL);
+    }
+}
+
+static json_t *call_delta(const struct choice *choice, const struct piece *piece)
+{
+    const struct tool_call *call = &choice->tool_calls[piece->call];
+    json_t *text = json_stringn(piece->text, piece->bytes);
+    return piece->kind == PIECE_CALL_BEGIN
+               ? json_pack("{s[{sisssss{soss}}]}", "tool_calls", "index", (int)piece->call, "id",
+                           call->id, "type", "function", "function", "name", text, "arguments", "")
+               : json_pack("{s[{sis{so}}]}", "tool_calls", "index", (int)piece->call, "function",
+                           "arguments", text);
+}
+
+static void say(struct request *request, struct choice *choice, const struct piece *piece)
+{
+    bool is_text = piece->kind == PIECE_CONTENT || piece->kind == PIECE_REASONING;
+    const char *name = piece->kind == PIECE_CONTENT ? "content" : "reasoning_content";
+    if (piece->kind != PIECE_CALL_END) {
+        send(request, choice->index,
+             is_text ? json_pack("{so}", name, json_stringn(piece->text, piece->bytes))
+                     : call_delta(choice, piece), NULL);
+    }
+}
+
+static void end(struct request *request, struct choice *choice)
+{
+    if (choice->finish != AGX_FINISH_FAILED) {
+        send(request, choice->index, json_object(), openai_finish(choice));
+    }
+}
+
+static void finish(struct request *request)
+{
+    openai_send_refusal(request);
+    if (request->wants_usage && request->refusal.status == 0) {
+        json_t *chunk = frame(request, "chat.completion.chunk", json_array());
+        json_object_set_new(chunk, "usage", openai_usage(request));
+        request_send(request, NULL, chunk);
+    }
+    request_send_text(request, "data: [DONE]\n\n");
+}
+
+const struct dialect openai_chat = {
+    .read = read, .answer = answer, .begin = begin, .say = say, .end = end, .finish = finish,
+    .refuse = openai_refuse};

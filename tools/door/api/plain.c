@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* What: endpoints that need no call: health, metrics, models, tokens, the end of a program. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/door/endpoint.h"
+#include "tools/door/api/fields.h"
+#include "tools/door/program.h"
+#include "tools/door/request.h"
+#include "tools/door/uplink.h"
+
+/* ---- health, metrics ------------------------------------------------------------------------- */
+
+/* 200 when calls can be sent to the appliance now. */
+void plain_health(struct request *request, const json_t *body)
+{
+    (void)body;
+    if (domain_welcome(request->door, request->domain) != NULL) {
+        request_answer(request, json_pack("{ss}", "status", "ok"));
+    } else {
+        (void)request_refuse(request, 503, NULL, "the appliance cannot be reached now");
+    }
+}
+
+static void add_metric(char *text, size_t bytes, const char *name, const char *type, uint64_t value)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "# TYPE agentix_door_%s %s\nagentix_door_%s %llu\n", name,
+             type, name, (unsigned long long)value);
+}
+
+static uint32_t count_requests(const struct door *door)
+{
+    uint32_t count = 0;
+    for (uint64_t i = 0; i < door->options.door_requests.number; i++) {
+        count += door->requests[i].state != REQUEST_FREE;
+    }
+    return count;
+}
+
+static uint32_t count_calls(const struct door *door)
+{
+    uint32_t count = 0;
+    for (uint64_t i = 0; i < door->domains_count * door->options.door_calls.number; i++) {
+        count += door->choices[i].is_open;
+    }
+    return count;
+}
+
+/* Prometheus's text format. */
+void plain_metrics(struct request *request, const json_t *body)
+{
+    const struct door *door = request->door;
+    const struct door_stats *stats = &door->stats;
+    const struct { const char *name, *type; uint64_t value; } rows[] = {
+        {"requests_total", "counter", stats->requests},
+        {"requests_refused_total", "counter", stats->refused},
+        {"clients_left_total", "counter", stats->left},
+        {"calls_total", "counter", stats->calls},
+        {"prompt_tokens_total", "counter", stats->prompt_tokens},
+        {"cached_tokens_total", "counter", stats->cached_tokens},
+        {"generated_tokens_total", "counter", stats->generated_tokens},
+        {"connections", "gauge", stats->connections_open},
+        {"requests", "gauge", count_requests(door)},
+        {"calls", "gauge", count_calls(door)},
+        {"programs", "gauge", programs_count(door)},
+        {"memory_bytes", "gauge", memory_taken_bytes()},
+    };
+    char text[4096] = "";
+    (void)body;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        add_metric(text, sizeof text, rows[i].name, rows[i].type, rows[i].value);
+    }
+    request_answer_text(request, "text/plain; version=0.0.4; charset=utf-8", text);
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+static json_t *describe(const struct request *request)
+{
+    const struct door *door = request->door;
+    const struct agx_welcome *welcome = domain_welcome(door, request->domain);
+    json_t *model = json_pack("{sssssIss}", "id", door->model.name, "object", "model", "created",
+                              (json_int_t)0, "owned_by", "agentix");
+    if (welcome != NULL) {
+        json_object_set_new(model, "max_model_len",
+                            json_integer((json_int_t)welcome->context_tokens_max));
+    }
+    return model;
+}
+
+void plain_models(struct request *request, const json_t *body)
+{
+    (void)body;
+    request_answer(request, json_pack("{sss[o]}", "object", "list", "data", describe(request)));
+}
+
+void plain_model(struct request *request, const json_t *body)
+{
+    (void)body;
+    if (strcmp(request->rest, request->door->model.name) != 0) {
+        (void)request_refuse(request, 404, "model", "there is no model of this name");
+        return;
+    }
+    request_answer(request, describe(request));
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* "content" or "prompt": a text; "add_special" puts BOS before it. */
+void plain_tokenize(struct request *request, const json_t *body)
+{
+    const struct fields fields = {request, body};
+    const char *text = NULL;
+    const uint32_t *ids;
+    uint32_t count;
+    bool add_special = false;
+    if (!field_text(&fields, "prompt", &text) || !field_text(&fields, "content", &text) ||
+        !field_flag(&fields, "add_special", &add_special)) {
+        return;
+    }
+    if (text == NULL) {
+        (void)request_refuse(request, 400, "content", "'content' must be a text");
+        return;
+    }
+    struct model *model = &request->door->model;
+    const struct vocab_input input = {.text = text, .bytes = (uint32_t)strlen(text)};
+    json_t *tokens = json_array();
+    if (add_special && model->vocab.info.bos_id != GGUF_NO_TOKEN) {
+        json_array_append_new(tokens, json_integer(model->vocab.info.bos_id));
+    }
+    if (model_encode(model, &input, &ids, &count)) {
+        for (uint32_t i = 0; i < count; i++) {
+            json_array_append_new(tokens, json_integer(ids[i]));
+        }
+    }
+    request_answer(request, json_pack("{sIso}", "count", (json_int_t)json_array_size(tokens),
+                                      "tokens", tokens));
+}
+
+void plain_detokenize(struct request *request, const json_t *body)
+{
+    const struct vocab *vocab = &request->door->model.vocab;
+    const json_t *tokens = json_object_get(body, "tokens"), *token;
+    struct buffer text = {0};
+    char piece[GGUF_TOKEN_BYTES_MAX];
+    size_t index;
+    bool is_valid = json_is_array(tokens);
+    json_array_foreach((json_t *)(uintptr_t)tokens, index, token) {
+        json_int_t id = json_integer_value(token);
+        is_valid = is_valid && json_is_integer(token) && id >= 0 && id < vocab->info.tokens &&
+                   buffer_add(&text, piece, vocab_decode(vocab, (uint32_t)id, index == 0, piece,
+                                                        sizeof piece));
+    }
+    if (is_valid) {
+        json_t *content = json_stringn(text.at != NULL ? text.at : "", text.count);
+        request_answer(request, json_pack("{so}", "content",
+                                          content != NULL ? content : json_string("")));
+    } else {
+        (void)request_refuse(request, 400, "tokens", "'tokens' must be a list of token ids");
+    }
+    buffer_free(&text);
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+void plain_end_program(struct request *request, const json_t *body)
+{
+    (void)body;
+    if (program_end(request->door, request->domain, request->rest)) {
+        request_answer(request, json_pack("{sssb}", "id", request->rest, "deleted", 1));
+    } else {
+        (void)request_refuse(request, 404, NULL, "no such program, or it has open requests");
+    }
+}

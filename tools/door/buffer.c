@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the door's memory (tools/door/buffer.h).
+ *
+ * Invariant: `taken` is the sum of what malloc gave for each piece that was taken and not given
+ * back, as malloc_usable_size() says it.
+ * Why not malloc alone: a body of JSON may need twenty times its size, and many clients may send
+ * one at once.
+ */
+#include "tools/door/buffer.h"
+
+#include <jansson.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_LEAST 256u
+
+static struct { uint64_t allowance, taken; } memory;
+
+void memory_begin(uint64_t allowance_bytes)
+{
+    memory.allowance = allowance_bytes;
+    json_set_alloc_funcs(memory_take, memory_give);
+}
+
+uint64_t memory_taken_bytes(void)
+{
+    return memory.taken;
+}
+
+void *memory_take(size_t bytes)
+{
+    if (memory.taken > memory.allowance || bytes > memory.allowance - memory.taken) {
+        return NULL;
+    }
+    void *piece = malloc(bytes);
+    if (piece != NULL) {
+        memory.taken += malloc_usable_size(piece);
+    }
+    return piece;
+}
+
+void memory_give(void *piece)
+{
+    memory.taken -= malloc_usable_size(piece);              /* of NULL: 0 */
+    free(piece);
+}
+
+static bool make_room(struct buffer *bytes, size_t count)
+{
+    size_t room = bytes->room < ROOM_LEAST ? ROOM_LEAST : bytes->room;
+    while (room - bytes->count <= count) {
+        room *= 2;
+    }
+    char *at = room == bytes->room ? bytes->at : memory_take(room);
+    if (at != NULL && at != bytes->at) {
+        memcpy(at, bytes->at != NULL ? bytes->at : "", bytes->count);
+        memory_give(bytes->at);
+        bytes->at = at;
+        bytes->room = room;
+    }
+    return at != NULL;
+}
+
+bool buffer_add(struct buffer *bytes, const void *more, size_t count)
+{
+    if (!make_room(bytes, count)) {
+        return false;
+    }
+    memcpy(bytes->at + bytes->count, more, count);
+    bytes->count += count;
+    bytes->at[bytes->count] = '\0';
+    return true;
+}
+
+bool buffer_add_text(struct buffer *bytes, const char *text)
+{
+    return buffer_add(bytes, text, strlen(text));
+}
+
+void buffer_drop(struct buffer *bytes, size_t count)
+{
+    memmove(bytes->at, bytes->at + count, bytes->count - count);
+    bytes->count -= count;
+}
+
+void buffer_free(struct buffer *bytes)
+{
+    memory_give(bytes->at);
+    *bytes = (struct buffer){0};
+}

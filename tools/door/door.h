@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the records of the door. A request of a client asks for choices; each choice is a call of
+ * the appliance. An API (struct dialect) says how a request is read and how it is answered.
+ *
+ *   client --HTTP--> request --dialect reads--> choices --uplink--> appliance
+ *          <--JSON, events-- dialect writes <-- pieces of answers <--
+ *
+ * Everything is counted at the start; what grows with what clients send comes out of door.memory.
+ */
+#include <jansson.h>
+
+#include "config/keys.h"
+#include "tools/door/buffer.h"
+#include "tools/door/model.h"
+#include "tools/sdk/agx.h"
+
+#define DOOR_CHOICES_MAX     8          /* `n` of a request */
+#define DOOR_TOKENS_MAX      64         /* lines of door.tokens */
+#define DOOR_TOKEN_BYTES     256
+#define DOOR_STOP_BYTES      65
+#define DOOR_MODEL_BYTES     128
+#define DOOR_ID_BYTES        40
+#define DOOR_NAME_BYTES      256        /* of headers that name programs */
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+/* ---- the appliance's side -------------------------------------------------------------------- */
+
+/* A trust domain of the appliance, as one key or one user sees it. */
+struct domain {
+    uint32_t index;
+    const struct config_key *key;       /* NULL: no key is needed */
+    struct uplink *uplinks;             /* [door.uplinks_count] */
+};
+
+/* A connection to the appliance. */
+struct uplink {
+    struct agx agx;
+    struct domain *domain;
+    void *buffer;
+    enum { UPLINK_DOWN, UPLINK_UP, UPLINK_BROKEN } state;  /* BROKEN: agx_resume() is due */
+    uint32_t calls_open;
+    uint64_t again_us;                  /* not DOWN or BROKEN: unused */
+    uint64_t broken_us;                 /* since when it is not UP */
+    int watched;                        /* the descriptor that the loop watches; -1: none */
+};
+
+/* A prompt, which all choices of a request have in common. */
+struct prompt {
+    uint32_t holders;
+    struct buffer text;
+    uint32_t *parts, parts_count, tokens;
+};
+
+/* ---- a request ------------------------------------------------------------------------------- */
+
+/* What a model's answer consists of. */
+enum piece_kind { PIECE_CONTENT, PIECE_REASONING, PIECE_CALL_BEGIN, PIECE_CALL_ARGUMENTS,
+                  PIECE_CALL_END };
+struct piece {
+    enum piece_kind kind;
+    const char *text;                   /* CALL_BEGIN: the name of the tool */
+    size_t bytes;
+    uint32_t call;                      /* of a tool: which of the answer's calls */
+};
+
+struct tool_call { char id[DOOR_ID_BYTES]; struct buffer name, arguments; };
+#define DOOR_TOOL_CALLS_MAX 16
+
+struct choice {                         /* one answer: a call of the appliance */
+    bool is_used, is_open;              /* open: the appliance will still say something of it */
+    uint32_t index;                     /* among the request's */
+    struct request *request;            /* NULL: the client has left */
+    struct uplink *uplink;
+    struct agx_call call;
+    struct prompt *prompt;
+    char stops[AGX_STOP_TEXTS_MAX][DOOR_STOP_BYTES];
+    uint32_t own_stops_count;           /* the client's, without that of the model's form */
+    struct buffer content, reasoning;
+    struct tool_call tool_calls[DOOR_TOOL_CALLS_MAX];
+    uint32_t tool_calls_count;
+    bool is_begun;                      /* the appliance has accepted it */
+    enum agx_finish finish;
+    uint16_t code;
+    uint32_t prompt_tokens, cached_tokens, generated_tokens;
+};
+
+/* Why a request is not answered as it wishes. */
+struct refusal {
+    uint32_t status;                    /* of HTTP */
+    const char *type;                   /* of the API: "invalid_request_error", ... */
+    char param[64];                     /* the field; empty: none */
+    char text[256];
+    uint32_t retry_s;                   /* 0: nothing is known */
+};
+
+struct request {
+    enum { REQUEST_FREE, REQUEST_RECEIVING, REQUEST_WAITING, REQUEST_STREAMING,
+           REQUEST_ANSWERED } state;
+    struct door *door;
+    struct MHD_Connection *connection;
+    int descriptor;
+    bool is_suspended, is_watched, has_left;
+    uint64_t began_us;
+    const struct endpoint *endpoint;
+    const struct dialect *dialect;
+    struct domain *domain;
+    char rest[DOOR_NAME_BYTES];         /* of the path, behind that of the endpoint */
+    struct buffer body;
+    /* the answer */
+    uint32_t status, retry_s;
+    const char *content_type;
+    struct buffer out;                   /* whole, or of a stream what is not sent yet */
+    bool is_complete;                   /* of a stream: nothing more comes */
+    struct refusal refusal;             /* status 0: there is none */
+    /* what was asked */
+    bool streams, wants_usage, has_tools;
+    char id[DOOR_ID_BYTES], model[DOOR_MODEL_BYTES];
+    int64_t created_s;
+    struct choice *choices[DOOR_CHOICES_MAX];
+    uint32_t choices_count, choices_open;
+    struct program *program;
+    uint32_t thread;                    /* of the program: that of the first choice */
+    char class_name[AGX_CLASS_BYTES + 1];   /* to be named before the first call; empty: none */
+    bool ends_program;                  /* with this request */
+    bool is_conversation, has_origin;
+    uint64_t conversation[2];           /* hash of its messages */
+    uint8_t origin[AGX_ID_BYTES];       /* the program whose conversation goes on */
+    void *own;                          /* of the dialect, from memory_take(); freed with it */
+};
+
+struct dialect {
+    /* Reads the body: fills the request, its prompt and choices. False after request_refuse(). */
+    bool (*read)(struct request *request, const json_t *body);
+    /* The whole answer, once every choice has ended. */
+    json_t *(*answer)(struct request *request);
+    /* The events of a stream: the first ones; a piece of a choice; its end; the last ones. */
+    void (*begin)(struct request *request);
+    void (*say)(struct request *request, struct choice *choice, const struct piece *piece);
+    void (*end)(struct request *request, struct choice *choice);
+    void (*finish)(struct request *request);
+    /* Frees what `own` holds; NULL: nothing. */
+    void (*drop)(struct request *request);
+    /* What the API says of a refusal. */
+    json_t *(*refuse)(const struct refusal *refusal);
+};
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+struct door_stats {
+    uint64_t requests, refused, left, calls, prompt_tokens, cached_tokens, generated_tokens;
+    uint32_t connections_open;
+};
+
+struct token { char text[DOOR_TOKEN_BYTES]; struct domain *domain; };
+
+struct door {
+    struct options options;
+    char appliance[CONFIG_TEXT_BYTES];  /* its address */
+    struct model model;
+    struct chat_output rendered;        /* room for a prompt in the model's form */
+    struct conversation *conversation;  /* of the request that is being read */
+    struct config_keys keys;
+    struct domain domains[DOOR_TOKENS_MAX];
+    uint32_t domains_count, uplinks_count;
+    struct token tokens[DOOR_TOKENS_MAX];
+    uint32_t tokens_count;              /* 0: no client needs one */
+    struct request *requests;           /* [options.door_requests] */
+    struct choice *choices;             /* [domains_count * options.door_calls] */
+    struct programs *programs;
+    struct responses *responses;
+    struct MHD_Daemon *http;
+    int listener, epoll;
+    uint64_t now_us;                    /* of this pass */
+    uint64_t lot;                       /* of random numbers */
+    bool stops;
+    struct door_stats stats;
+};

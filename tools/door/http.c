@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: HTTP (tools/door/http.h).
+ *
+ * The library calls on_request() when the head of a request is there, for each part of its body,
+ * when it is whole, and after each http_wake(). A request that waits for the appliance is
+ * suspended: the library does not look at its socket then, so the door watches it itself, for a
+ * client that closes. on_body() takes what there is to send of a stream, and suspends it where
+ * there is nothing.
+ *
+ * Bounds: connections, and the memory of each, are fixed; a request must arrive whole within
+ * door.receive, however its bytes are spread.
+ */
+#include "tools/door/http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "config/address.h"
+#include "tools/door/endpoint.h"
+#include "tools/door/request.h"
+
+#define HEAD_BYTES_MAX 32768u           /* of a request line and headers, and the library's own */
+#define BACKLOG        1024
+
+/* A connection, as long as it is open: when it was accepted, or sent its last request. */
+struct arrival {
+    struct arrival *next, *previous;
+    uint64_t since_us;
+    int descriptor;
+    bool is_busy;                       /* a request of it is being answered */
+    struct door *door;
+};
+static struct arrival arrivals = {.next = &arrivals, .previous = &arrivals};
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static struct arrival *arrival_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+static void place_last(struct arrival *arrival)
+{
+    arrival->next->previous = arrival->previous;
+    arrival->previous->next = arrival->next;
+    arrival->next = &arrivals;
+    arrival->previous = arrivals.previous;
+    arrivals.previous->next = arrival;
+    arrivals.previous = arrival;
+}
+
+static void on_connection(void *self, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct door *door = self;
+    struct arrival *arrival = *context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        arrival = calloc(1, sizeof *arrival);
+        *context = arrival;
+        if (arrival != NULL) {
+            *arrival = (struct arrival){.next = arrival, .previous = arrival, .door = door,
+                                        .since_us = door->now_us};
+            arrival->descriptor = MHD_get_connection_info(
+                connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+            place_last(arrival);
+        }
+        door->stats.connections_open++;
+    } else if (arrival != NULL) {
+        arrival->next->previous = arrival->previous;
+        arrival->previous->next = arrival->next;
+        free(arrival);
+        *context = NULL;
+    }
+    door->stats.connections_open -= what == MHD_CONNECTION_NOTIFY_CLOSED;
+}
+
+/* The list is by age, so the first that is young ends the walk. A busy one is placed last. */
+static void close_slow(struct door *door)
+{
+    uint64_t most_us = 3 * door->options.door_receive.number;
+    for (struct arrival *at = arrivals.next, *next; at != &arrivals; at = next) {
+        next = at->next;
+        if (door->now_us - at->since_us < most_us) {
+            break;
+        }
+        if (!at->is_busy) {
+            (void)shutdown(at->descriptor, SHUT_RDWR);  /* the library sees the end, and closes */
+        }
+        at->since_us = door->now_us;
+        place_last(at);
+    }
+    for (uint64_t i = 0; i < door->options.door_requests.number; i++) {
+        struct request *request = &door->requests[i];
+        if (request->state == REQUEST_RECEIVING &&
+            door->now_us - request->began_us > door->options.door_receive.number) {
+            (void)shutdown(request->descriptor, SHUT_RDWR);
+        }
+    }
+}
+
+/* ---- clients that leave ---------------------------------------------------------------------- */
+
+static void watch_client(struct request *request, bool watch)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = request};
+    if (watch != request->is_watched) {
+        (void)epoll_ctl(request->door->epoll, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+                        request->descriptor, &event);
+        request->is_watched = watch;
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void suspend(struct request *request)
+{
+    request->is_suspended = true;
+    watch_client(request, true);
+    MHD_suspend_connection(request->connection);
+}
+
+void http_wake(struct request *request)
+{
+    if (request->is_suspended) {
+        request->is_suspended = false;
+        MHD_resume_connection(request->connection);
+    }
+}
+
+static ssize_t on_body(void *self, uint64_t position, char *bytes, size_t max)
+{
+    struct request *request = self;
+    (void)position;
+    if (request->has_left) {
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    size_t count = request->out.count < max ? request->out.count : max;
+    if (count > 0) {
+        memcpy(bytes, request->out.at, count);
+        buffer_drop(&request->out, count);
+        return (ssize_t)count;
+    }
+    if (request->is_complete) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    suspend(request);
+    return 0;
+}
+
+static void add_headers(const struct request *request, struct MHD_Response *response)
+{
+    char retry[16];
+    (void)MHD_add_response_header(response, "Content-Type", request->content_type);
+    if (request->id[0] != '\0') {
+        (void)MHD_add_response_header(response, "X-Request-Id", request->id);
+    }
+    if (request->retry_s > 0) {
+        snprintf(retry, sizeof retry, "%u", request->retry_s);
+        (void)MHD_add_response_header(response, "Retry-After", retry);
+    }
+    if (request->status == 401) {
+        (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    }
+}
+
+static enum MHD_Result send_answer(struct request *request)
+{
+    bool streams = request->state == REQUEST_STREAMING;
+    struct MHD_Response *response =
+        streams ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, on_body, request, NULL)
+                : MHD_create_response_from_buffer(request->out.count, request->out.at,
+                                                  MHD_RESPMEM_PERSISTENT);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    add_headers(request, response);
+    if (streams) {
+        (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
+    }
+    enum MHD_Result result = MHD_queue_response(request->connection, request->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static const char busy_text[] =
+    "{\"error\":{\"message\":\"this server has no room for another request\","
+    "\"type\":\"rate_limit_error\",\"param\":null,\"code\":\"busy\"}}";
+
+static enum MHD_Result send_busy(struct MHD_Connection *connection)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        sizeof busy_text - 1, (void *)(uintptr_t)busy_text, MHD_RESPMEM_PERSISTENT);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(response, "Content-Type", "application/json");
+    (void)MHD_add_response_header(response, "Retry-After", "1");
+    enum MHD_Result result = MHD_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static const char *bearer_of(const struct request *request)
+{
+    const char *header = http_header(request, "Authorization");
+    if (header != NULL && strncasecmp(header, "Bearer ", 7) == 0) {
+        return header + 7;
+    }
+    return http_header(request, "X-Api-Key");       /* Anthropic's */
+}
+
+/* Compares all of both, so that the time tells nothing about where they differ. */
+static bool is_same(const char *given, const char *token)
+{
+    size_t count = strlen(token), different = strlen(given) ^ count;
+    for (size_t i = 0; i < count && given[i] != '\0'; i++) {
+        different |= (size_t)(given[i] ^ token[i]);
+    }
+    return different == 0;
+}
+
+static bool admit(struct request *request)
+{
+    struct door *door = request->door;
+    request->domain = &door->domains[0];
+    if (door->tokens_count == 0 || request->endpoint->is_open) {
+        return true;
+    }
+    const char *given = bearer_of(request);
+    for (uint32_t i = 0; given != NULL && i < door->tokens_count; i++) {
+        if (is_same(given, door->tokens[i].text)) {
+            request->domain = door->tokens[i].domain;
+            return true;
+        }
+    }
+    return request_refuse(request, 401, NULL, "this server needs a bearer token that it knows");
+}
+
+/* The head is there. */
+static enum MHD_Result begin(struct door *door, struct MHD_Connection *connection,
+                             const char *method, const char *path, void **context)
+{
+    struct request *request = request_take(door, method, path);
+    struct arrival *arrival = arrival_of(connection);
+    if (request == NULL) {
+        return send_busy(connection);
+    }
+    *context = request;
+    request->connection = connection;
+    request->descriptor = MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    if (arrival != NULL) {
+        arrival->is_busy = true;
+    }
+    const char *length = http_header(request, "Content-Length");
+    if (request->refusal.status == 0 && admit(request) && length != NULL &&
+        strtoull(length, NULL, 10) > door->options.door_body_bytes.number) {
+        (void)request_refuse(request, 413, NULL, "the body is longer than door.body_bytes");
+    }
+    if (request->refusal.status == 0) {
+        return MHD_YES;
+    }
+    request_judge(request);
+    return send_answer(request);
+}
+
+/* style-waiver: the library says which parameters there are. */
+static enum MHD_Result on_request(void *self, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *bytes,
+                                  size_t *count, void **context)
+{
+    struct request *request = *context;
+    (void)version;
+    if (request == NULL) {
+        return begin(self, connection, method, path, context);
+    }
+    if (*count > 0) {
+        (void)request_receive(request, bytes, *count);
+        *count = 0;
+        return MHD_YES;
+    }
+    if (request->has_left) {
+        return MHD_NO;
+    }
+    if (request->state == REQUEST_RECEIVING) {
+        request_judge(request);
+    }
+    if (request->state == REQUEST_WAITING) {
+        suspend(request);
+        return MHD_YES;
+    }
+    return send_answer(request);
+}
+
+static void on_completed(void *self, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct door *door = self;
+    struct request *request = *context;
+    struct arrival *arrival = arrival_of(connection);
+    (void)why;
+    if (arrival != NULL) {
+        arrival->is_busy = false;
+        arrival->since_us = door->now_us;
+        place_last(arrival);
+    }
+    if (request != NULL) {
+        watch_client(request, false);
+        request_free(request);
+        *context = NULL;
+    }
+}
+
+const char *http_header(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+/* ---- the daemon ------------------------------------------------------------------------------ */
+
+static int listen_at(const char *text)
+{
+    struct config_address address;
+    if (config_address_parse(text, &address) != STATUS_OK) {
+        return -1;
+    }
+    bool is_ipv4 = address.family == CONFIG_ADDRESS_IPV4;
+    struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(address.port)};
+    struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
+    memcpy(&ipv4.sin_addr, address.bytes, sizeof ipv4.sin_addr);
+    memcpy(&ipv6.sin6_addr, address.bytes, sizeof ipv6.sin6_addr);
+    int yes = 1, listener = socket(is_ipv4 ? AF_INET : AF_INET6,
+                                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const void *at = is_ipv4 ? (const void *)&ipv4 : (const void *)&ipv6;
+    socklen_t bytes = is_ipv4 ? sizeof ipv4 : sizeof ipv6;
+    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(listener, at, bytes) != 0 || listen(listener, BACKLOG) != 0) {
+        return -1;
+    }
+    return listener;
+}
+
+static void print_address(int listener)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes = sizeof at;
+    (void)getsockname(listener, (struct sockaddr *)&at, &bytes);
+    bool is_ipv4 = at.ss_family == AF_INET;
+    uint16_t port = is_ipv4 ? ((struct sockaddr_in *)&at)->sin_port
+                            : ((struct sockaddr_in6 *)&at)->sin6_port;
+    fprintf(stderr, "agentix-door: listening on port %u\n", ntohs(port));
+}
+
+bool http_begin(struct door *door)
+{
+    door->listener = listen_at(door->options.door_listen.text);
+    if (door->listener < 0) {
+        fprintf(stderr, "agentix-door: cannot listen on %s: %s\n",
+                door->options.door_listen.text, strerror(errno));
+        return false;
+    }
+    door->http = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, door,
+        MHD_OPTION_LISTEN_SOCKET, door->listener,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)door->options.door_connections.number,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, door,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, door, MHD_OPTION_END);
+    const union MHD_DaemonInfo *info =
+        door->http != NULL ? MHD_get_daemon_info(door->http, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (info == NULL || epoll_ctl(door->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) != 0) {
+        fprintf(stderr, "agentix-door: libmicrohttpd does not start\n");
+        return false;
+    }
+    print_address(door->listener);
+    return true;
+}
+
+void http_run(struct door *door)
+{
+    close_slow(door);
+    (void)MHD_run(door->http);
+}
+
+int http_wait_ms(const struct door *door)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms;
+    return MHD_get_timeout(door->http, &wait_ms) == MHD_YES && wait_ms < 1000 ? (int)wait_ms : 1000;
+}
+
+void http_end(struct door *door)
+{
+    for (uint64_t i = 0; i < door->options.door_requests.number; i++) {
+        if (door->requests[i].state != REQUEST_FREE) {
+            request_leave(&door->requests[i]);
+        }
+    }
+    (void)MHD_run(door->http);
+    MHD_stop_daemon(door->http);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the life of a request (tools/door/request.h).
+ *
+ *   FREE --head--> RECEIVING --whole--> WAITING --a call is accepted, it streams--> STREAMING
+ *                      |                  |                                            |
+ *                      |                  +--all calls have ended--> ANSWERED          |
+ *                      +--refused, or no call is needed--> ANSWERED                    |
+ *   FREE <--the client has all of it, or is gone---------------------------------------+
+ *
+ * Invariants: what is said of a request goes through its dialect; a refusal is an answer while
+ * nothing was sent, and an event of the stream afterwards. Choices outlive a client that leaves,
+ * until the appliance has said its last word on them.
+ */
+#include "tools/door/request.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "config/base/status.h"
+#include "tools/door/endpoint.h"
+#include "tools/door/http.h"
+#include "tools/door/program.h"
+#include "tools/door/uplink.h"
+
+#define JSON        "application/json"
+#define EVENTS      "text/event-stream; charset=utf-8"
+#define DEPTH_FLAGS (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static const char *type_of(uint32_t status)
+{
+    return status == 401   ? "authentication_error"
+           : status == 404 ? "not_found_error"
+           : status == 413 ? "request_too_large"
+           : status == 429 ? "rate_limit_error"
+           : status == 503 ? "overloaded_error"
+           : status >= 500 ? "api_error"
+                           : "invalid_request_error";
+}
+
+bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text)
+{
+    struct refusal *refusal = &request->refusal;
+    if (refusal->status == 0) {
+        *refusal = (struct refusal){.status = status, .type = type_of(status),
+                                    .retry_s = status == 429 || status == 503 ? 1 : 0};
+        snprintf(refusal->param, sizeof refusal->param, "%s", param != NULL ? param : "");
+        snprintf(refusal->text, sizeof refusal->text, "%s", text);
+        request->door->stats.refused++;
+    }
+    return false;
+}
+
+static void write_bounds(const struct agx_fault *fault, char *text, size_t bytes)
+{
+    double scale = fault->in_thousandths ? 1000 : 1;
+    if (fault->min != 0 || fault->max != 0) {
+        snprintf(text, bytes, " (found %.10g, allowed %.10g to %.10g)",
+                 (double)(int64_t)fault->found / scale, (double)(int64_t)fault->min / scale,
+                 (double)(int64_t)fault->max / scale);
+    }
+}
+
+static uint32_t status_of(const struct agx_fault *fault)
+{
+    enum status status = status_from_wire(fault->code);
+    return status == STATUS_BUSY_DRAINING     ? 503
+           : fault->is_busy                   ? 429
+           : status == STATUS_BAD_CALL_OPEN   ? 409
+           : status == STATUS_BAD_CALL_REUSED ? 409
+                                              : 400;
+}
+
+bool request_refuse_fault(struct request *request, const struct agx_fault *fault)
+{
+    char text[256], bounds[96] = "";
+    uint32_t status = status_of(fault);
+    write_bounds(fault, bounds, sizeof bounds);
+    snprintf(text, sizeof text, "%s%s", fault->text != NULL ? fault->text : "refused", bounds);
+    (void)request_refuse(request, status, status == 400 ? fault->field : NULL, text);
+    if (fault->retry_ms > 0) {
+        request->refusal.retry_s = (fault->retry_ms + 999) / 1000;
+    }
+    return false;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* There is no memory for what is to be said: the client gets no half of it. */
+static void break_off(struct request *request)
+{
+    request->has_left = true;
+    http_wake(request);
+}
+
+static void add_json(struct request *request, json_t *json)
+{
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    if (text == NULL || !buffer_add_text(&request->out, text)) {
+        break_off(request);
+    }
+    memory_give(text);
+    json_decref(json);
+}
+
+static void answer_refusal(struct request *request)
+{
+    const struct dialect *dialect = request->dialect != NULL ? request->dialect : &openai_chat;
+    request->status = request->refusal.status;
+    request->retry_s = request->refusal.retry_s;
+    request->content_type = JSON;
+    add_json(request, dialect->refuse(&request->refusal));
+    request->state = REQUEST_ANSWERED;
+}
+
+void request_answer(struct request *request, json_t *json)
+{
+    request->status = 200;
+    request->content_type = JSON;
+    add_json(request, json);
+    request->state = REQUEST_ANSWERED;
+}
+
+void request_answer_text(struct request *request, const char *content_type, const char *text)
+{
+    request->status = 200;
+    request->content_type = content_type;
+    (void)buffer_add_text(&request->out, text);
+    request->state = REQUEST_ANSWERED;
+}
+
+void request_send_text(struct request *request, const char *text)
+{
+    if (!buffer_add_text(&request->out, text)) {
+        break_off(request);
+    }
+}
+
+void request_send(struct request *request, const char *name, json_t *json)
+{
+    if (name != NULL) {
+        request_send_text(request, "event: ");
+        request_send_text(request, name);
+        request_send_text(request, "\n");
+    }
+    request_send_text(request, "data: ");
+    add_json(request, json);
+    request_send_text(request, "\n\n");
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void name_request(struct request *request)
+{
+    uint8_t id[AGX_ID_BYTES] = {0};
+    (void)agx_unique_id(id);
+    for (uint32_t i = 0; i < 12; i++) {
+        snprintf(request->id + 2 * i, 3, "%02x", id[i]);
+    }
+}
+
+struct request *request_take(struct door *door, const char *method, const char *path)
+{
+    struct request *request = door->requests, *end = request + door->options.door_requests.number;
+    bool is_path;
+    while (request < end && request->state != REQUEST_FREE) {
+        request++;
+    }
+    if (request == end) {
+        return NULL;
+    }
+    *request = (struct request){
+        .state = REQUEST_RECEIVING, .door = door, .began_us = door->now_us, .descriptor = -1,
+        .content_type = JSON, .created_s = (int64_t)time(NULL),
+        .endpoint = endpoint_find(method, path, &is_path)};
+    name_request(request);
+    door->stats.requests++;
+    if (request->endpoint == NULL) {
+        (void)request_refuse(request, is_path ? 405 : 404, NULL,
+                             is_path ? "this endpoint has another method" : "no such endpoint");
+        return request;
+    }
+    request->dialect = request->endpoint->dialect;
+    if (request->endpoint->has_rest) {
+        snprintf(request->rest, sizeof request->rest, "%s", path + strlen(request->endpoint->path));
+    }
+    return request;
+}
+
+bool request_receive(struct request *request, const void *bytes, size_t count)
+{
+    if (request->refusal.status != 0) {
+        return false;
+    }
+    if (request->body.count + count > request->door->options.door_body_bytes.number) {
+        buffer_free(&request->body);
+        return request_refuse(request, 413, NULL, "the body is longer than door.body_bytes");
+    }
+    if (!buffer_add(&request->body, bytes, count)) {
+        buffer_free(&request->body);
+        return request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+    }
+    return true;
+}
+
+static bool start_calls(struct request *request)
+{
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        if (!uplink_call(request->door, request->choices[i])) {
+            return false;
+        }
+        request->choices_open++;
+    }
+    return true;
+}
+
+static void serve(struct request *request, const json_t *body)
+{
+    if (request->dialect == NULL) {
+        request->endpoint->answer(request, body);
+    } else if (request->dialect->read(request, body) && start_calls(request)) {
+        request->state = REQUEST_WAITING;
+    }
+}
+
+static json_t *parse(struct request *request)
+{
+    json_error_t error;
+    json_t *json = json_loadb(request->body.at != NULL ? request->body.at : "",
+                              request->body.count, DEPTH_FLAGS, &error);
+    if (json == NULL) {
+        char text[192];
+        bool is_memory = json_error_code(&error) == json_error_out_of_memory;
+        snprintf(text, sizeof text, is_memory ? "the body needs more memory than there is"
+                                              : "the body is not JSON: %s at byte %d",
+                 error.text, error.position);
+        (void)request_refuse(request, is_memory ? 413 : 400, NULL, text);
+    } else if (!json_is_object(json)) {
+        (void)request_refuse(request, 400, NULL, "the body is not a JSON object");
+    }
+    return json;
+}
+
+static void cancel_all(struct request *request)
+{
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        uplink_cancel(request->choices[i]);
+    }
+}
+
+void request_judge(struct request *request)
+{
+    bool has_body = request->endpoint != NULL && strcmp(request->endpoint->method, "POST") == 0;
+    json_t *body = has_body && request->refusal.status == 0 ? parse(request) : NULL;
+    if (request->refusal.status == 0) {
+        serve(request, body);
+    }
+    json_decref(body);
+    buffer_free(&request->body);
+    if (request->refusal.status != 0) {
+        cancel_all(request);
+        answer_refusal(request);
+    }
+}
+
+void request_leave(struct request *request)
+{
+    request->has_left = true;
+    request->door->stats.left++;
+    cancel_all(request);
+    http_wake(request);
+}
+
+void request_free(struct request *request)
+{
+    cancel_all(request);
+    program_leave(request);
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        request->choices[i]->request = NULL;
+        if (!request->choices[i]->is_open) {
+            uplink_free_choice(request->choices[i]);
+        }
+    }
+    buffer_free(&request->body);
+    buffer_free(&request->out);
+    if (request->own != NULL && request->dialect->drop != NULL) {
+        request->dialect->drop(request);
+    }
+    memory_give(request->own);
+    request->state = REQUEST_FREE;
+}
+
+/* ---- the appliance's words ------------------------------------------------------------------- */
+
+void request_accepted(struct choice *choice)
+{
+    struct request *request = choice->request;
+    choice->is_begun = true;
+    if (request->streams && request->state == REQUEST_WAITING) {
+        request->state = REQUEST_STREAMING;
+        request->status = 200;
+        request->content_type = EVENTS;
+        request->dialect->begin(request);
+        http_wake(request);
+    }
+}
+
+static void say(struct choice *choice, const struct piece *piece)
+{
+    struct buffer *whole = piece->kind == PIECE_REASONING ? &choice->reasoning : &choice->content;
+    if (!buffer_add(whole, piece->text, piece->bytes)) {
+        break_off(choice->request);
+    } else if (choice->request->state == REQUEST_STREAMING) {
+        choice->request->dialect->say(choice->request, choice, piece);
+    }
+}
+
+void request_heard(struct choice *choice, const char *text, uint32_t bytes)
+{
+    if (bytes > 0 && !choice->request->has_left) {
+        say(choice, &(struct piece){.kind = PIECE_CONTENT, .text = text, .bytes = bytes});
+        http_wake(choice->request);
+    }
+}
+
+/* Every choice has ended. */
+static void conclude(struct request *request)
+{
+    if (request->state == REQUEST_STREAMING) {
+        request->dialect->finish(request);
+        request->is_complete = true;
+    } else if (request->refusal.status != 0) {
+        answer_refusal(request);
+    } else {
+        request_answer(request, request->dialect->answer(request));
+    }
+    http_wake(request);
+}
+
+static void note_answer(const struct choice *choice)
+{
+    const struct chat_message answer = {
+        .role = CHAT_ASSISTANT, .content = {choice->content.at != NULL ? choice->content.at : "",
+                                            (uint32_t)choice->content.count}};
+    program_note_answer(choice->request, &answer);
+}
+
+void request_ended(struct choice *choice)
+{
+    struct request *request = choice->request;
+    request->choices_open--;
+    if (choice->finish == AGX_FINISH_FAILED && !request->has_left) {
+        (void)request_refuse(request, 503, NULL, status_text(status_from_wire(choice->code)));
+    }
+    if (request->state == REQUEST_STREAMING) {
+        request->dialect->end(request, choice);
+    }
+    note_answer(choice);
+    if (request->choices_open == 0) {
+        conclude(request);
+    }
+}
+
+static void call_is_over(struct choice *choice)
+{
+    struct request *request = choice->request;
+    request->choices_open--;
+    choice->finish = AGX_FINISH_FAILED;
+    if (request->state == REQUEST_STREAMING) {
+        request->dialect->end(request, choice);
+    } else {
+        cancel_all(request);
+    }
+    if (request->choices_open == 0) {
+        conclude(request);
+    }
+}
+
+void request_refused(struct choice *choice, const struct agx_fault *fault)
+{
+    (void)request_refuse_fault(choice->request, fault);
+    call_is_over(choice);
+}
+
+void request_lost(struct choice *choice)
+{
+    struct request *request = choice->request;
+    if (request == NULL) {
+        uplink_free_choice(choice);
+        return;
+    }
+    (void)request_refuse(request, 503, NULL, "the appliance did not come back in time");
+    call_is_over(choice);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the life of a request, from its head to the last byte of its answer. */
+#include "tools/door/door.h"
+
+/* ---- what http.c calls ----------------------------------------------------------------------- */
+
+/* A free request for a method and a path; NULL: too many are open. The request may be refused
+ * already: then its refusal is set. */
+struct request *request_take(struct door *door, const char *method, const char *path);
+/* A part of the body. False: it is longer than allowed, and the request is refused. */
+bool request_receive(struct request *request, const void *bytes, size_t count);
+/* The request is whole: answers it, or begins to. */
+void request_judge(struct request *request);
+/* The client is gone, or has all: whatever is still computed is cancelled. */
+void request_free(struct request *request);
+/* The client is gone. */
+void request_leave(struct request *request);
+
+/* ---- what reading a request calls ------------------------------------------------------------ */
+
+/* Refuses; the first refusal counts. `param`: the field, or NULL. Always false. */
+bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text);
+/* The same for what the appliance has refused. */
+bool request_refuse_fault(struct request *request, const struct agx_fault *fault);
+/* The whole answer, as JSON, which is given away. */
+void request_answer(struct request *request, json_t *json);
+void request_answer_text(struct request *request, const char *content_type, const char *text);
+/* An event of a stream; `name` NULL: it has none. `json` is given away. */
+void request_send(struct request *request, const char *name, json_t *json);
+void request_send_text(struct request *request, const char *text);
+
+/* ---- what the appliance has said ------------------------------------------------------------- */
+
+void request_accepted(struct choice *choice);
+void request_heard(struct choice *choice, const char *text, uint32_t bytes);
+void request_ended(struct choice *choice);
+void request_refused(struct choice *choice, const struct agx_fault *fault);
+/* The appliance did not come back in time. */
+void request_lost(struct choice *choice);
