@@ -46,6 +46,7 @@ struct uplink {
     uint64_t again_us;                  /* not DOWN or BROKEN: unused */
     uint64_t broken_us;                 /* since when it is not UP */
     int watched;                        /* the descriptor that the loop watches; -1: none */
+    uint32_t watched_events;
 };
 
 /* A prompt, which all choices of a request have in common. */

@@ -315,7 +315,7 @@ bool program_find(struct request *request, const char *name)
 {
     uint8_t id[AGX_ID_BYTES];
     const char *end = http_header(request, "X-Agentix-End");
-    const char *said = name_of(request);
+    const char *said = name_of(request), *key = http_header(request, "Idempotency-Key");
     request->ends_program = end != NULL && strcmp(end, "0") != 0;
     said = said != NULL ? said : name;
     if (!read_thread(request)) {
@@ -325,6 +325,8 @@ bool program_find(struct request *request, const char *name)
         agx_program_id(said, id);
     } else if (request->has_origin) {
         memcpy(id, request->origin, AGX_ID_BYTES);
+    } else if (key != NULL) {
+        agx_program_id(key, id);        /* the request that is sent again is of the same program */
     } else if (agx_unique_id(id) != AGX_OK) {
         return request_refuse(request, 500, NULL, "no random numbers");
     }

@@ -326,9 +326,13 @@ void request_heard(struct choice *choice, const char *text, uint32_t bytes)
     }
 }
 
-/* Every choice has ended. */
+/* After the end of a choice: the last one ends the request, unless it has been answered already,
+ * because another of its choices was refused at once. */
 static void conclude(struct request *request)
 {
+    if (request->choices_open > 0 || request->state == REQUEST_ANSWERED) {
+        return;
+    }
     if (request->state == REQUEST_STREAMING) {
         request->dialect->finish(request);
         request->is_complete = true;
@@ -359,9 +363,7 @@ void request_ended(struct choice *choice)
         request->dialect->end(request, choice);
     }
     note_answer(choice);
-    if (request->choices_open == 0) {
-        conclude(request);
-    }
+    conclude(request);
 }
 
 static void call_is_over(struct choice *choice)
@@ -374,9 +376,7 @@ static void call_is_over(struct choice *choice)
     } else {
         cancel_all(request);
     }
-    if (request->choices_open == 0) {
-        conclude(request);
-    }
+    conclude(request);
 }
 
 void request_refused(struct choice *choice, const struct agx_fault *fault)

@@ -10,7 +10,7 @@
  * Invariants: a choice is open from uplink_call() until the appliance's last word on it, also when
  * the client has left: the library may have to send the call again.
  * Bounds: a pass tries each uplink that is due once; a try takes OPEN_MS or RESUME_MS at most. An
- * event finds its choice among AGX_CALLS_MAX.
+ * event finds its choice among door.calls.
  */
 #include "tools/door/uplink.h"
 
@@ -47,17 +47,23 @@ enum status uplinks_begin(struct door *door, struct domain *domain)
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
+/* A descriptor that is closed leaves the epoll by itself; `watched` is -1 from then on. */
 static void watch(struct door *door, struct uplink *uplink)
 {
-    int descriptor = uplink->state == UPLINK_UP ? agx_descriptor(&uplink->agx) : -1;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    if (descriptor >= 0 && agx_wants_write(&uplink->agx)) {
-        event.events |= EPOLLOUT;
+    if (uplink->state != UPLINK_UP) {
+        uplink->watched = -1;
+        return;
     }
-    if (descriptor >= 0 && epoll_ctl(door->epoll, EPOLL_CTL_MOD, descriptor, &event) != 0) {
+    int descriptor = agx_descriptor(&uplink->agx);
+    uint32_t events = EPOLLIN | (agx_wants_write(&uplink->agx) ? (uint32_t)EPOLLOUT : 0);
+    struct epoll_event event = {.events = events, .data.ptr = NULL};
+    if (uplink->watched != descriptor) {
         (void)epoll_ctl(door->epoll, EPOLL_CTL_ADD, descriptor, &event);
+    } else if (uplink->watched_events != events) {
+        (void)epoll_ctl(door->epoll, EPOLL_CTL_MOD, descriptor, &event);
     }
     uplink->watched = descriptor;
+    uplink->watched_events = events;
 }
 
 static void open_uplink(struct door *door, struct uplink *uplink)
@@ -81,11 +87,18 @@ static void open_uplink(struct door *door, struct uplink *uplink)
     uplink->again_us = door->now_us + PAUSE_US;
 }
 
+/* Those of a domain: [door.calls]. */
+static struct choice *choices_of(struct door *door, const struct domain *domain)
+{
+    return &door->choices[domain->index * door->options.door_calls.number];
+}
+
 /* Ends what is open with a refusal, and the session. */
 static void give_up(struct door *door, struct uplink *uplink)
 {
-    for (uint32_t i = 0; i < door->domains_count * door->options.door_calls.number; i++) {
-        struct choice *choice = &door->choices[i];
+    struct choice *choices = choices_of(door, uplink->domain);
+    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
+        struct choice *choice = &choices[i];
         if (choice->is_open && choice->uplink == uplink) {
             choice->is_open = false;
             request_lost(choice);
@@ -100,6 +113,7 @@ static void give_up(struct door *door, struct uplink *uplink)
 static void broke(struct door *door, struct uplink *uplink, enum agx_result result)
 {
     uplink->broken_us = uplink->again_us = door->now_us;
+    uplink->watched = -1;
     if (result != AGX_ERROR_CLOSED || uplink->calls_open == 0) {
         give_up(door, uplink);
     } else {
@@ -110,8 +124,9 @@ static void broke(struct door *door, struct uplink *uplink, enum agx_result resu
 /* Calls whose clients have left are open at the appliance again. */
 static void cancel_left(struct door *door, struct uplink *uplink)
 {
-    for (uint32_t i = 0; i < door->domains_count * door->options.door_calls.number; i++) {
-        struct choice *choice = &door->choices[i];
+    struct choice *choices = choices_of(door, uplink->domain);
+    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
+        struct choice *choice = &choices[i];
         if (choice->is_open && choice->uplink == uplink && choice->request == NULL) {
             uplink_cancel(choice);
         }
@@ -144,8 +159,9 @@ static void resume(struct door *door, struct uplink *uplink)
 
 static struct choice *find(struct door *door, const struct uplink *uplink, uint64_t call_id)
 {
-    for (uint32_t i = 0; i < door->domains_count * door->options.door_calls.number; i++) {
-        struct choice *choice = &door->choices[i];
+    struct choice *choices = choices_of(door, uplink->domain);
+    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
+        struct choice *choice = &choices[i];
         if (choice->is_open && choice->uplink == uplink && choice->call.call_id == call_id) {
             return choice;
         }
@@ -282,9 +298,9 @@ const struct agx_welcome *domain_welcome(const struct door *door, const struct d
 
 struct choice *uplink_choice(struct door *door, struct request *request)
 {
-    uint64_t count = door->options.door_calls.number, first = request->domain->index * count;
-    for (uint64_t i = first; i < first + count; i++) {
-        struct choice *choice = &door->choices[i];
+    struct choice *choices = choices_of(door, request->domain);
+    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
+        struct choice *choice = &choices[i];
         if (!choice->is_used) {
             *choice = (struct choice){.is_used = true, .request = request,
                                       .index = request->choices_count};
