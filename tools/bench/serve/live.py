@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Policies on the live appliance, when KV is short: a trace replayed through the sockets.
 
-    tools/bench/live.py bfcl.trace --token-scale 0.1 --programs 200
+    tools/bench/serve/live.py bfcl.trace --token-scale 0.1 --programs 200
 
 A first run with KV for all calls measures the working set (blocks that calls own, and blocks that a
 later call may find) and the rate of programs that the machine sustains. Then each policy runs in
@@ -17,7 +17,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from appliance import BUILD, appliance, free_port, read_stats   # noqa: E402
 
 BIG_BLOCKS = 65536           # as good as endless: 2 GiB of the embedded model's KV

@@ -4,7 +4,7 @@
 accepted a call, and beside it Redis and memcached until their first answer of any kind. The
 appliance's memory plan must be at most PLAN_MIB_MAX, or the script measures nothing.
 
-    tools/bench/start.py [--runs 100]
+    tools/bench/serve/start.py [--runs 100]
 
 Each is started by posix_spawn with its smallest sensible configuration and listens on a unix socket
 in a new folder. The script asks it every 0.1 ms, from the moment that the socket exists. The
@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "selftest" / "e2e"))
 import protocol  # noqa: E402
 

@@ -3,7 +3,7 @@
 """The effect on an honest client and on memory of 500 connections that send half a frame, a byte a
 second, and how they end: build/agentix, and beside it Redis and memcached with their defaults.
 
-    tools/bench/loris.py [--peers 500] [--seconds 30] [--phases 5]
+    tools/bench/serve/loris.py [--peers 500] [--seconds 30] [--phases 5]
 
 Phases with and without them alternate. In each an honest client asks again after each answer (a
 call of one token; PING; version), and the figure is the 99th percentile of its waits. A connection

@@ -3,7 +3,7 @@
 """What the front door costs, beside the binary protocol: CPU time of streams, and the time to the
 first token.
 
-    tools/bench/door.py [--model MODEL.gguf] [--streams 64] [--tokens 128] [--pairs 200]
+    tools/bench/serve/door.py [--model MODEL.gguf] [--streams 64] [--tokens 128] [--pairs 200]
 
 Streams: so many at once, through the door as SSE and over the binary protocol, in turns. CPU time
 is that of the appliance's processes and of the door, from /proc; the client's does not count. First
@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "selftest/e2e"))
 from protocol import Client                     # noqa: E402
 sys.path.insert(0, str(ROOT / "tools"))
@@ -107,10 +107,10 @@ def measure_streams(to, port, pids, door, chosen):
         rows.append((middle - before, sum(map(cpu_s, pids)) - middle, cpu_s(door) - door_before))
     alone, behind, own = (statistics.median(column) for column in zip(*rows))
     count = chosen.streams * chosen.tokens
-    print(f"{chosen.streams} streams of {chosen.tokens} tokens, median of {chosen.runs}: CPU of the "
-          f"appliance {alone:.2f} s by the protocol, {behind:.2f} s behind the door; of the door "
-          f"{own:.2f} s = {own / count * 1e6:.1f} us a token = {own / behind * 100:.1f} % of the "
-          "appliance's")
+    print(f"{chosen.streams} streams of {chosen.tokens} tokens, median of {chosen.runs}: CPU of "
+          f"the appliance {alone:.2f} s by the protocol, {behind:.2f} s behind the door;\n"
+          f"of the door {own:.2f} s = {own / count * 1e6:.1f} us a token = "
+          f"{own / behind * 100:.1f} % of the appliance's")
 
 
 def first_by_protocol(client, number):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Programs served by the appliance and by llama-server: the same trace, model, threads and slots.
 
-    tools/bench/serve_beside_peers.py bfcl.trace --peer-bin DIR [--programs 200] [--rates 1,2,4]
+    tools/bench/serve/beside_peers.py bfcl.trace --peer-bin DIR [--programs 200] [--rates 1,2,4]
 
 Open loop: programs arrive as the trace says, scaled to a rate; a call goes out when the calls
 before it have ended and its tool gap is over. `agx replay` drives the appliance, and this script
@@ -23,9 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers import NotMeasured, add_arguments, model
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = map(str, Path(__file__).resolve().parents[1:3])
+from peers import NotMeasured, add_arguments, model # noqa: E402
 from appliance import BUILD, appliance, free_port   # noqa: E402
 
 BLOCK_TOKENS, PLAIN_FIRST, VOCAB = 16, 3, 32000

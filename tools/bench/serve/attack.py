@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What a tenant's calls take while another one attacks: build/agentix with a key for each.
 
-    tools/bench/attack.py [--rounds 5] [--calls 6] [--set KEY=VALUE]
+    tools/bench/serve/attack.py [--rounds 5] [--calls 6] [--set KEY=VALUE]
 
 The attacker has --open calls open all the time: of one program, or of a fresh program for each
 call (`agx replay`). Bob has one program and makes one call after the other. A round has an
@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "selftest" / "e2e"))
 from appliance import Appliance, TextFile      # noqa: E402
 from protocol import Client                    # noqa: E402
