@@ -69,7 +69,7 @@ class Box(Appliance):
     def __init__(self, number, network, *settings):
         self.number, self.network = number, network
         with self.inside():
-            super().__init__(*settings, wait=False)
+            super().__init__(*settings, unix=True, wait=False)
 
     def inside(self):
         return self.network.inside(self.number)
@@ -194,7 +194,9 @@ class Fleet:
         self.settings = (NOISE, "auth.tcp=psk", "auth.keys=" + self.keys, *preauth, *settings)
         real = self.network.is_real
         self.front = (FRONT, PORT) if real else ("127.0.0.1", free_ports(1)[0])
+        self.http_front = (FRONT, 8080) if real else ("127.0.0.1", free_ports(1)[0])
         self.ports = {}                 # of each box: its own and its text port
+        self.doors = {}                 # of each box that has a door: its port
         self.boxes, self.haproxy = {}, None
         self.socket = os.path.join(self.directory, "admin")
 
@@ -235,16 +237,26 @@ class Fleet:
             assert count == times, (pattern, count)
         replace(r"stats socket \S+", "stats socket " + self.socket, 1)
         replace(r"^    bind :7411", "    bind %s:%d" % self.front, 1)
-        replace(r" inter 1s", " " + QUICK, 1)
-        replace(r"agent-inter 1s", "agent-" + QUICK, 1)
+        replace(r"^    bind :8080", "    bind %s:%d" % self.http_front, 1)
+        replace(r" inter 1s", " " + QUICK, 2)
+        replace(r"agent-inter 1s", "agent-" + QUICK, 2)
         replace(r" port 7412", "", 1)
-        replace(r" agent-port 7412", "", 1)
+        replace(r" agent-port 7412", "", 2)
+        replace(r"^    server box\d .*\n(?=    server door|\n)", "@boxes\n", 1)
+        replace(r"^    server (box|door)\d .*\n", "", 5)
+        return text.replace("@boxes\n", self._servers("box", self.ports)) + \
+            self._servers("door", self.doors)
+
+    def _servers(self, name, ports):
+        """The lines of those that are there: `ports` has the port of each box."""
         source = "" if self.network.is_real else " source " + PROXY_ON_LOOPBACK
-        replace(r"^    server box\d .*\n", "", 3)
-        for number, (port, text_port) in self.ports.items():
-            text += "    server box%d %s:%d port %d agent-port %d%s\n" % (
-                number, self.network.address(number), port, text_port, text_port, source)
-        return text
+        lines = ""
+        for number, port in ports.items():
+            own, text_port = (port[0] if name == "box" else port), self.ports[number][1]
+            check = " port %d" % text_port if name == "box" else ""
+            lines += "    server %s%d %s:%d%s agent-port %d%s\n" % (
+                name, number, self.network.address(number), own, check, text_port, source)
+        return lines
 
     def start_haproxy(self):
         """Or reloads it: the one before keeps its connections and takes no more."""
