@@ -132,9 +132,16 @@ void request_answer_text(struct request *request, const char *content_type, cons
     request->state = REQUEST_ANSWERED;
 }
 
+void request_send_bytes(struct request *request, const char *bytes, size_t count)
+{
+    if (!buffer_add(&request->out, bytes, count)) {
+        break_off(request);
+    }
+}
+
 void request_send_text(struct request *request, const char *text)
 {
-    if (!buffer_add_text(&request->out, text)) {
+    if (text == NULL || !buffer_add_text(&request->out, text)) {
         break_off(request);
     }
 }

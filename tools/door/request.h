@@ -28,7 +28,9 @@ void request_answer(struct request *request, json_t *json);
 void request_answer_text(struct request *request, const char *content_type, const char *text);
 /* An event of a stream; `name` NULL: it has none. `json` is given away. */
 void request_send(struct request *request, const char *name, json_t *json);
+/* A part of an event. NULL: it could not be written, and the stream is broken off. */
 void request_send_text(struct request *request, const char *text);
+void request_send_bytes(struct request *request, const char *bytes, size_t count);
 
 /* ---- what the appliance has said ------------------------------------------------------------- */
 

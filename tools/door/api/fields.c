@@ -211,7 +211,7 @@ static bool fit_tokens(struct request *request, const struct prompt *prompt, uin
     if (rest == 0 || wanted > rest) {
         snprintf(text, sizeof text, "the context is %u tokens: the prompt has %u, and the answer "
                  "may have %llu", context, prompt->tokens, (unsigned long long)wanted);
-        return request_refuse(request, 400, "messages", text);
+        return request_refuse(request, 400, "max_tokens", text);
     }
     *max_tokens = (uint32_t)(wanted == 0 ? rest : wanted);
     return true;

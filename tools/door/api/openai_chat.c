@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/door/api/chunk.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/api/messages.h"
 #include "tools/door/api/openai.h"
@@ -142,7 +143,7 @@ static json_t *answer(struct request *request)
 /* ---- out: a stream --------------------------------------------------------------------------- */
 
 /* `delta` is given away; `finish` NULL: the choice goes on. */
-static void send(struct request *request, uint32_t index, json_t *delta, const char *finish)
+static json_t *chunk_of(struct request *request, uint32_t index, json_t *delta, const char *finish)
 {
     json_t *reason = finish != NULL ? json_string(finish) : json_null();
     json_t *choices = json_pack("[{sisosnso}]", "index", (int)index, "delta", delta, "logprobs",
@@ -151,11 +152,25 @@ static void send(struct request *request, uint32_t index, json_t *delta, const c
     if (request->wants_usage) {
         json_object_set_new(chunk, "usage", json_null());
     }
-    request_send(request, NULL, chunk);
+    return chunk;
+}
+
+static void send(struct request *request, uint32_t index, json_t *delta, const char *finish)
+{
+    request_send(request, NULL, chunk_of(request, index, delta, finish));
+}
+
+static json_t *example(struct request *request, uint32_t index)
+{
+    return chunk_of(request, index, json_pack("{ss}", "content", CHUNK_TEXT), NULL);
 }
 
 static void begin(struct request *request)
 {
+    if (chunks_make(request, example) == NULL) {
+        request_send_text(request, NULL);
+        return;
+    }
     for (uint32_t i = 0; i < request->choices_count; i++) {
         send(request, i, json_pack("{ssss}", "role", "assistant", "content", ""), NULL);
     }
@@ -174,12 +189,14 @@ static json_t *call_delta(const struct choice *choice, const struct piece *piece
 
 static void say(struct request *request, struct choice *choice, const struct piece *piece)
 {
-    bool is_text = piece->kind == PIECE_CONTENT || piece->kind == PIECE_REASONING;
-    const char *name = piece->kind == PIECE_CONTENT ? "content" : "reasoning_content";
-    if (piece->kind != PIECE_CALL_END) {
-        send(request, choice->index,
-             is_text ? json_pack("{so}", name, json_stringn(piece->text, piece->bytes))
-                     : call_delta(choice, piece), NULL);
+    const struct chunk *chunks = request->own;
+    if (piece->kind == PIECE_CONTENT) {
+        chunk_send(request, &chunks[choice->index], piece);
+    } else if (piece->kind == PIECE_REASONING) {
+        send(request, choice->index, json_pack("{so}", "reasoning_content",
+                                               json_stringn(piece->text, piece->bytes)), NULL);
+    } else if (piece->kind != PIECE_CALL_END) {
+        send(request, choice->index, call_delta(choice, piece), NULL);
     }
 }
 
@@ -203,4 +220,4 @@ static void finish(struct request *request)
 
 const struct dialect openai_chat = {
     .read = read, .answer = answer, .begin = begin, .say = say, .end = end, .finish = finish,
-    .refuse = openai_refuse};
+    .drop = chunks_drop, .refuse = openai_refuse};

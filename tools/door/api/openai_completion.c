@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/door/api/chunk.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/api/openai.h"
 #include "tools/door/program.h"
@@ -71,9 +72,17 @@ static json_t *answer(struct request *request)
     return whole;
 }
 
+static json_t *example(struct request *request, uint32_t index)
+{
+    return frame(request, json_pack("[o]", choice_of(request->choices[index],
+                                                     json_string(CHUNK_TEXT), false)));
+}
+
 static void begin(struct request *request)
 {
-    (void)request;
+    if (chunks_make(request, example) == NULL) {
+        request_send_text(request, NULL);
+    }
 }
 
 static void send(struct request *request, json_t *choice)
@@ -83,7 +92,8 @@ static void send(struct request *request, json_t *choice)
 
 static void say(struct request *request, struct choice *choice, const struct piece *piece)
 {
-    send(request, choice_of(choice, json_stringn(piece->text, piece->bytes), false));
+    const struct chunk *chunks = request->own;
+    chunk_send(request, &chunks[choice->index], piece);
 }
 
 static void end(struct request *request, struct choice *choice)
@@ -106,4 +116,4 @@ static void finish(struct request *request)
 
 const struct dialect openai_completion = {
     .read = read, .answer = answer, .begin = begin, .say = say, .end = end, .finish = finish,
-    .refuse = openai_refuse};
+    .drop = chunks_drop, .refuse = openai_refuse};
