@@ -102,16 +102,43 @@ static void open_slot(struct textport *port, uint32_t index, int32_t handle, boo
     watch_slot(port, index);
 }
 
+/* True when the peer has asked nothing for a while, and nothing of it is under way. */
+static bool may_yield(const struct textport_slot *slot, uint64_t now_us)
+{
+    return slot->state == TEXTPORT_READING && !slot->readable && !textrequest_is_half_line(slot) &&
+           now_us + TEXTPORT_IDLE_US >= slot->deadline_us + TEXTPORT_GRACE_US;
+}
+
+/* A free slot, or that of the peer that has been idle longest: people who leave a telnet open do
+ * not keep a probe of health out. slots_count: there is none. */
+static uint32_t find_place(struct textport *port, uint64_t now_us)
+{
+    uint32_t idle = port->slots_count;
+    for (uint32_t i = 0; i < port->slots_count; i++) {
+        const struct textport_slot *slot = &port->slots[i];
+        if (slot->state == TEXTPORT_CLOSED) {
+            return i;
+        }
+        if (may_yield(slot, now_us) && (idle == port->slots_count ||
+                                        slot->deadline_us < port->slots[idle].deadline_us)) {
+            idle = i;
+        }
+    }
+    if (idle < port->slots_count) {
+        close_slot(port, &port->slots[idle]);
+    }
+    return idle;
+}
+
 static void accept_peer(struct textport *port, const struct textport_view *view, int32_t handle,
                         const struct world_peer *peer, uint64_t now_us)
 {
     bool is_far = peer->kind == WORLD_PEER_REMOTE;
     bool is_allowed = !is_far || config_peers_hold(view->askers, peer->ip);
-    for (uint32_t i = 0; i < port->slots_count && is_allowed; i++) {
-        if (port->slots[i].state == TEXTPORT_CLOSED) {
-            open_slot(port, i, handle, is_far, now_us);
-            return;
-        }
+    uint32_t index = is_allowed ? find_place(port, now_us) : port->slots_count;
+    if (index < port->slots_count) {
+        open_slot(port, index, handle, is_far, now_us);
+        return;
     }
     port->world->close(port->world->self, handle);
     port->stats->text_refused++;

@@ -255,6 +255,26 @@ static void test_ninth_peer_is_closed_at_once_and_counted(void **state)
     assert_starts(ask(connect_peer(), "health\n"), "ready");
 }
 
+/* Seven telnets that people have left open, and one that is in the middle of a line: a probe of
+ * health takes the place of the one that has been idle longest. */
+static void test_probe_takes_the_place_of_the_peer_that_is_idle_longest(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        connect_peer();
+    }
+    pump(1);
+    say(&peers[0], "hea");
+    now += TEXTPORT_GRACE_US;
+    assert_starts(ask(&peers[1], "health\n"), "ready");
+    now += TEXTPORT_GRACE_US;
+    struct peer *probe = connect_peer();
+    assert_starts(ask(probe, "GET /health HTTP/1.0\r\n\r\n"), "HTTP/1.0 200");
+    assert_true(peers[0].open && peers[1].open && peers[2].closed && peers[3].open);
+    assert_int_equal(stats.text_refused, 0);
+    assert_starts(ask(&peers[0], "lth\n"), "ready");
+}
+
 static void test_flood_is_accepted_a_few_a_pass(void **state)
 {
     (void)state;
@@ -392,6 +412,8 @@ int main(void)
         cmocka_unit_test_setup(test_http_everything_else_is_refused_and_closed, set_up),
         cmocka_unit_test_setup(test_http_headers_are_bounded_in_number_length_and_time, set_up),
         cmocka_unit_test_setup(test_http_peer_that_ends_before_its_headers_is_answered, set_up),
+        cmocka_unit_test_setup(test_probe_takes_the_place_of_the_peer_that_is_idle_longest,
+                               set_up),
         cmocka_unit_test_setup(test_unknown_and_garbage_lines_are_refused_without_echo, set_up),
         cmocka_unit_test_setup(test_empty_lines_are_ignored, set_up),
         cmocka_unit_test_setup(test_line_of_512_bytes_is_read_and_513_refused, set_up),
