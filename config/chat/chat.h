@@ -122,6 +122,7 @@ enum chat_result {
     CHAT_ERROR_TOOLS,               /* tools, calls or results, and the format has none */
     CHAT_ERROR_CALLS,               /* more than one call in a message */
     CHAT_ERROR_CALL_ID,             /* a call's id has not nine characters */
+    CHAT_ERROR_ARGUMENTS,           /* a call has more or fewer arguments than one */
 };
 const char *chat_result_text(enum chat_result result);
 

@@ -21,6 +21,7 @@ const char *chat_result_text(enum chat_result result)
         [CHAT_ERROR_TOOLS] = "this format has no tools",
         [CHAT_ERROR_CALLS] = "in this format a message calls one tool at most",
         [CHAT_ERROR_CALL_ID] = "in this format the id of a call has nine characters",
+        [CHAT_ERROR_ARGUMENTS] = "in this format a call has one argument",
     };
     size_t index = (size_t)result;
     return index < sizeof texts / sizeof texts[0] ? texts[index] : "unknown result";

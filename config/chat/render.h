@@ -63,6 +63,7 @@ struct chat_turns chat_turns_of(const struct chat *chat);
 
 /* The formats: each writes the whole prompt, or says why it cannot be written. */
 enum chat_result chat_render_turns(struct chat_work *work);
+enum chat_result chat_render_plain(struct chat_work *work);
 enum chat_result chat_render_qwen(struct chat_work *work);
 enum chat_result chat_render_qwen3(struct chat_work *work);
 enum chat_result chat_render_llama2(struct chat_work *work);

@@ -115,7 +115,7 @@ static void test_find_names_every_format(void **state)
 /* ---- rendering ------------------------------------------------------------------------------- */
 
 static char text[512];
-static uint32_t parts[16];
+static uint32_t parts[32];
 
 static enum chat_result render(const struct chat_message *messages, uint32_t count,
                                struct chat_output *output)
@@ -126,6 +126,7 @@ static enum chat_result render(const struct chat_message *messages, uint32_t cou
     return chat_render(&format, &chat, output);
 }
 
+#define CHAT_TEXT_OF(literal) ((struct chat_text){(literal), sizeof(literal) - 1})
 #define SAYS(who, what) {.role = CHAT_##who, .content = {(what), sizeof(what) - 1}}
 
 static void test_render_keeps_the_users_words_apart(void **state)
@@ -175,6 +176,30 @@ static void test_render_without_room_says_so_and_writes_no_more(void **state)
     }
 }
 
+static void test_render_tools_for_a_model_without_a_template(void **state)
+{
+    struct chat_call call = {.name = {"calc", 4}, .arguments = CHAT_TEXT_OF(
+        "{\"sum\": \"1+\\u20ac\\ud83d\\udc1d\\\"\\n\\/\"}")};
+    const struct chat_message messages[] = {
+        SAYS(SYSTEM, "Table:\n"), SAYS(USER, "How?"),
+        {.role = CHAT_ASSISTANT, .content = {"I add.\n", 7}, .calls = &call, .calls_count = 1},
+        SAYS(TOOL, "3"), SAYS(ASSISTANT, "3"), SAYS(USER, "Really?")};
+    static const char expected[] =
+        "<s>Table:\nTask: How?\nI add.\nAct: calc[ 1+\xe2\x82\xac\xf0\x9f\x90\x9d\"\n/ ]\nObs: 3\n"
+        "Answer: 3\nTask: Really?\n";
+    struct chat_output output;
+    format = (struct chat_format){.id = CHAT_PLAIN, .bos = "<s>"};
+    assert_int_equal(render(messages, 6, &output), CHAT_OK);
+    assert_int_equal(output.text_bytes, sizeof expected - 1);
+    assert_memory_equal(text, expected, sizeof expected - 1);
+    call.arguments = CHAT_TEXT_OF("{\"a\": 1.5}");
+    assert_int_equal(render(messages, 6, &output), CHAT_OK);
+    call.arguments = CHAT_TEXT_OF("{\"a\": 1, \"b\": 2}");
+    assert_int_equal(render(messages, 6, &output), CHAT_ERROR_ARGUMENTS);
+    call.arguments = CHAT_TEXT_OF("{}");
+    assert_int_equal(render(messages, 6, &output), CHAT_ERROR_ARGUMENTS);
+}
+
 static void test_render_refuses_what_asks_for_nothing(void **state)
 {
     const struct chat_message answered[] = {SAYS(USER, "a"), SAYS(ASSISTANT, "b")};
@@ -195,7 +220,7 @@ static void test_render_refuses_what_asks_for_nothing(void **state)
     assert_int_equal(render(ruled, 2, &output), CHAT_ERROR_SYSTEM);
     format.id = CHAT_LLAMA2;
     assert_int_equal(render(twice, 2, &output), CHAT_ERROR_ALTERNATION);
-    for (uint32_t result = 0; result <= CHAT_ERROR_CALL_ID; result++) {
+    for (uint32_t result = 0; result <= CHAT_ERROR_ARGUMENTS; result++) {
         assert_true(strlen(chat_result_text((enum chat_result)result)) > 0);
     }
 }
@@ -212,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_render_keeps_the_users_words_apart),
         cmocka_unit_test(test_render_joins_what_stands_together),
         cmocka_unit_test(test_render_without_room_says_so_and_writes_no_more),
+        cmocka_unit_test(test_render_tools_for_a_model_without_a_template),
         cmocka_unit_test(test_render_refuses_what_asks_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the table of forms. Each is the reverse of what a format writes for an answer that calls
+ * tools: qwen.c, llama.c, mistral.c, deepseek.c, plain.c. A format without a row has neither tools
+ * nor thoughts.
+ */
+#include "config/chat/form.h"
+
+#include <stddef.h>
+
+#include "config/base/assert.h"
+
+#define TEXT(literal) {CHAT_STEP_TEXT, literal}
+#define NAME(end)     {CHAT_STEP_NAME, end}
+#define SPACES        {CHAT_STEP_SPACES, NULL}
+#define JSON          {CHAT_STEP_JSON, NULL}
+#define LINE          {CHAT_STEP_LINE, NULL}
+
+/* <tool_call>{"name": ..., "arguments": {...}}</tool_call> */
+#define QWEN .marks = {{.text = "<tool_call>", .is_call = true}}, \
+             .steps = {JSON, SPACES, TEXT("</tool_call>")}
+
+/* {"name": ..., "parameters": {...}} is all of the answer. Further ones come after a semicolon. */
+#define LLAMA .marks = {{.text = "{", .place = CHAT_AT_START, .is_call = true, .is_kept = true}, \
+                        {.text = "<|python_tag|>", .place = CHAT_AT_START},                      \
+                        {.text = ";", .place = CHAT_AT_START}},                                  \
+              .steps = {JSON}, .knows_tools = true
+
+/* [TOOL_CALLS] [{"name": ..., "arguments": {...}, "id": ...}, ...] */
+#define MISTRAL .marks = {{.text = "[TOOL_CALLS]", .is_call = true}}, .steps = {JSON}
+
+/* The list of calls is not always closed (deepseek.c), so its marks say nothing. */
+#define DEEPSEEK .marks = {{.text = "<｜tool▁call▁begin｜>", .is_call = true},  \
+                           {.text = "<｜tool▁calls▁begin｜>"},                  \
+                           {.text = "<｜tool▁calls▁end｜>"}},                   \
+                 .steps = {TEXT("function<｜tool▁sep｜>"), NAME("\n"), TEXT("```json\n"), JSON, \
+                           SPACES, TEXT("```"), TEXT("<｜tool▁call▁end｜>")}
+
+/* Act: NAME[ ARGUMENT ] */
+#define PLAIN .marks = {{.text = "Act: ", .place = CHAT_AT_LINE, .is_call = true}, \
+                        {.text = "Answer:", .place = CHAT_AT_START}},             \
+              .steps = {NAME("["), LINE}, .knows_tools = true
+
+static const struct chat_form forms[CHAT_FORMATS] = {
+    [CHAT_PLAIN] = {PLAIN},
+    [CHAT_QWEN2_5] = {QWEN},
+    [CHAT_QWQ] = {QWEN, .thinks = true},
+    [CHAT_QWEN3] = {QWEN, .thinks = true},
+    [CHAT_QWEN3_THINK] = {QWEN, .thinks = true},
+    [CHAT_LLAMA3_1] = {LLAMA},
+    [CHAT_LLAMA3_2] = {LLAMA},
+    [CHAT_MISTRAL_V3] = {MISTRAL},
+    [CHAT_MISTRAL_NEMO] = {MISTRAL},
+    [CHAT_DEEPSEEK_R1] = {DEEPSEEK, .thinks = true},
+    [CHAT_DEEPSEEK_R1_THINK] = {DEEPSEEK, .thinks = true},
+};
+
+const struct chat_form *chat_form_of(enum chat_id id)
+{
+    ASSERT(id < CHAT_FORMATS);
+    return &forms[id];
+}
