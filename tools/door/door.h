@@ -79,6 +79,7 @@ struct choice {                         /* one answer: a call of the appliance *
     struct agx_call call;
     struct prompt *prompt;
     char stops[AGX_STOP_TEXTS_MAX][DOOR_STOP_BYTES];
+    struct reader *reader;              /* of answer.c; NULL: all is content */
     uint32_t own_stops_count;           /* the client's, without that of the model's form */
     struct buffer content, reasoning;
     struct tool_call tool_calls[DOOR_TOOL_CALLS_MAX];
@@ -118,7 +119,8 @@ struct request {
     bool is_complete;                   /* of a stream: nothing more comes */
     struct refusal refusal;             /* status 0: there is none */
     /* what was asked */
-    bool streams, wants_usage, has_tools;
+    bool streams, wants_usage;
+    struct context *context;            /* of answer.c; NULL: no chat */
     char id[DOOR_ID_BYTES], model[DOOR_MODEL_BYTES];
     int64_t created_s;
     struct choice *choices[DOOR_CHOICES_MAX];

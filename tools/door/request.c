@@ -19,6 +19,9 @@
 #include <time.h>
 
 #include "config/base/status.h"
+#include "tools/agx/chat/conversation.h"
+#include "tools/door/answer.h"
+#include "tools/door/api/messages.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/http.h"
 #include "tools/door/program.h"
@@ -297,6 +300,7 @@ void request_free(struct request *request)
         request->dialect->drop(request);
     }
     memory_give(request->own);
+    memory_give(request->context);
     request->state = REQUEST_FREE;
 }
 
@@ -317,18 +321,18 @@ void request_accepted(struct choice *choice)
 
 static void say(struct choice *choice, const struct piece *piece)
 {
-    struct buffer *whole = piece->kind == PIECE_REASONING ? &choice->reasoning : &choice->content;
-    if (!buffer_add(whole, piece->text, piece->bytes)) {
-        break_off(choice->request);
-    } else if (choice->request->state == REQUEST_STREAMING) {
-        choice->request->dialect->say(choice->request, choice, piece);
+    struct request *request = choice->request;
+    if (request->state == REQUEST_STREAMING && !request->has_left) {
+        request->dialect->say(request, choice, piece);
     }
 }
 
 void request_heard(struct choice *choice, const char *text, uint32_t bytes)
 {
-    if (bytes > 0 && !choice->request->has_left) {
-        say(choice, &(struct piece){.kind = PIECE_CONTENT, .text = text, .bytes = bytes});
+    if (!choice->request->has_left) {
+        if (!answer_hear(choice, text, bytes, say)) {
+            break_off(choice->request);
+        }
         http_wake(choice->request);
     }
 }
@@ -351,12 +355,16 @@ static void conclude(struct request *request)
     http_wake(request);
 }
 
+/* A request that goes on from this answer is of the same program. */
 static void note_answer(const struct choice *choice)
 {
-    const struct chat_message answer = {
-        .role = CHAT_ASSISTANT, .content = {choice->content.at != NULL ? choice->content.at : "",
-                                            (uint32_t)choice->content.count}};
-    program_note_answer(choice->request, &answer);
+    struct conversation *conversation = choice->request->door->conversation;
+    json_t *json = choice->request->is_conversation ? talk_answer(choice) : NULL;
+    if (json != NULL && conversation_read(conversation, json) == NULL) {
+        program_note_answer(choice->request, &conversation->messages[0]);
+        conversation_drop(conversation);
+    }
+    json_decref(json);
 }
 
 void request_ended(struct choice *choice)
@@ -365,6 +373,9 @@ void request_ended(struct choice *choice)
     request->choices_open--;
     if (choice->finish == AGX_FINISH_FAILED && !request->has_left) {
         (void)request_refuse(request, 503, NULL, status_text(status_from_wire(choice->code)));
+    }
+    if (!request->has_left && !answer_end(choice, say)) {
+        break_off(request);
     }
     if (request->state == REQUEST_STREAMING) {
         request->dialect->end(request, choice);

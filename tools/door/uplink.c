@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "tools/door/answer.h"
 #include "tools/door/request.h"
 
 #define OPEN_MS    500              /* an appliance on this machine answers in far less */
@@ -322,6 +323,7 @@ static void release_prompt(struct prompt *prompt)
 void uplink_free_choice(struct choice *choice)
 {
     release_prompt(choice->prompt);
+    answer_free(choice);
     buffer_free(&choice->content);
     buffer_free(&choice->reasoning);
     for (uint32_t i = 0; i < choice->tool_calls_count; i++) {

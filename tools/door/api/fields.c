@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/base/fnv.h"
+#include "tools/door/answer.h"
 #include "tools/door/http.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
@@ -278,6 +279,8 @@ bool wish_make_choices(struct wish *wish, struct request *request, struct prompt
         prompt->holders++;
         fill_call(choice, wish, call_id);
         request->choices[request->choices_count++] = choice;
+        is_valid = answer_begin(choice) ||
+                   request_refuse(request, 503, NULL, "door.memory is used up: try again later");
     }
     if (prompt->holders == 0) {
         buffer_free(&prompt->text);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tools/agx/chat/conversation.h"
+#include "tools/door/answer.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
@@ -227,6 +228,26 @@ bool talk_read_openai(struct talk *talk, const json_t *messages, const json_t *t
     return true;
 }
 
+/* ---- an answer ------------------------------------------------------------------------------- */
+
+json_t *talk_answer(const struct choice *choice)
+{
+    struct talk talk = {.request = choice->request, .messages = json_array()};
+    const struct buffer *content = &choice->content;
+    bool is_whole = talk.messages != NULL &&
+                    talk_say_text(&talk, "assistant", content->at != NULL ? content->at : "",
+                                  content->count);
+    for (uint32_t i = 0; is_whole && i < choice->tool_calls_count; i++) {
+        const struct tool_call *call = &choice->tool_calls[i];
+        json_t *arguments = json_stringn(call->arguments.at, call->arguments.count);
+        is_whole = talk_call(&talk, call->id, call->name.at, arguments);
+        json_decref(arguments);
+    }
+    json_t *json = is_whole ? json_pack("{sO}", "messages", talk.messages) : NULL;
+    json_decref(talk.messages);
+    return json;
+}
+
 /* ---- the prompt ------------------------------------------------------------------------------ */
 
 static void write_today(char *text, size_t bytes)
@@ -290,8 +311,9 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
     if (is_valid) {
         door->conversation->chat.no_thinking = talk->no_thinking;
         program_read_conversation(talk->request, &door->conversation->chat);
-        talk->request->has_tools = json_array_size(talk->tools) > 0;
-        is_valid = render(talk, source) && add_format_stop(talk, wish);
+        is_valid = render(talk, source) && add_format_stop(talk, wish) &&
+                   (answer_keep_context(talk->request, &door->conversation->chat) ||
+                    no_memory(talk));
     }
     if (problem == NULL) {
         conversation_drop(door->conversation);

@@ -27,6 +27,8 @@ bool talk_tool_said(struct talk *talk, const char *call_id, const json_t *conten
 /* A tool that the assistant may call. */
 bool talk_tool(struct talk *talk, const char *name, const char *description,
                const json_t *parameters);
+/* A conversation that is the answer alone, as a later request will have it. */
+json_t *talk_answer(const struct choice *choice);
 /* The messages and tools of OpenAI's chat API. */
 bool talk_read_openai(struct talk *talk, const json_t *messages, const json_t *tools);
 /* The prompt that asks for the next answer, and the end of an answer, where the model's form has
