@@ -16,7 +16,7 @@
 
 #define ROOM_LEAST 256u
 
-static struct { uint64_t allowance, taken; } memory;
+static struct { uint64_t allowance, taken, refusals; bool is_open; } memory;
 
 void memory_begin(uint64_t allowance_bytes)
 {
@@ -29,15 +29,45 @@ uint64_t memory_taken_bytes(void)
     return memory.taken;
 }
 
+uint64_t memory_allowance_bytes(void)
+{
+    return memory.allowance;
+}
+
+uint64_t memory_refusals(void)
+{
+    return memory.refusals;
+}
+
+static bool has_room(uint64_t bytes)
+{
+    bool is_room = memory.taken <= memory.allowance && bytes <= memory.allowance - memory.taken;
+    memory.refusals += !is_room;
+    return is_room;
+}
+
+bool memory_open(uint64_t bytes)
+{
+    memory.is_open = has_room(bytes);
+    return memory.is_open;
+}
+
+void memory_close(void)
+{
+    memory.is_open = false;
+}
+
+/* A system without memory is met here alone; the service manager starts the door again. */
 void *memory_take(size_t bytes)
 {
-    if (memory.taken > memory.allowance || bytes > memory.allowance - memory.taken) {
+    if (!memory.is_open && !has_room(bytes)) {
         return NULL;
     }
     void *piece = malloc(bytes);
-    if (piece != NULL) {
-        memory.taken += malloc_usable_size(piece);
+    if (piece == NULL) {
+        abort();
     }
+    memory.taken += malloc_usable_size(piece);
     return piece;
 }
 
@@ -50,6 +80,10 @@ void memory_give(void *piece)
 static bool make_room(struct buffer *bytes, size_t count)
 {
     size_t room = bytes->room < ROOM_LEAST ? ROOM_LEAST : bytes->room;
+    if (count > memory.allowance) {
+        memory.refusals++;
+        return false;
+    }
     while (room - bytes->count <= count) {
         room *= 2;
     }

@@ -16,9 +16,16 @@ struct buffer {                  /* all zero: empty */
 /* The allowance, and jansson's memory out of it. Once, before anything is taken. */
 void memory_begin(uint64_t allowance_bytes);
 uint64_t memory_taken_bytes(void);
+uint64_t memory_allowance_bytes(void);
+/* How often memory_take() has refused: what was built in between may lack parts. */
+uint64_t memory_refusals(void);
 /* From the allowance; NULL: it is used up. */
 void *memory_take(size_t bytes);
 void memory_give(void *memory);
+/* Until memory_close(), what is taken is not refused: for code that does not survive a refusal.
+ * False: the allowance has no room for `bytes`, which is all that such code may take. */
+bool memory_open(uint64_t bytes);
+void memory_close(void);
 
 /* Adds all of it, or nothing: false, the allowance is used up. */
 bool buffer_add(struct buffer *bytes, const void *more, size_t count);

@@ -42,6 +42,7 @@ struct uplink {
     struct domain *domain;
     void *buffer;
     enum { UPLINK_DOWN, UPLINK_UP, UPLINK_BROKEN } state;  /* BROKEN: agx_resume() is due */
+    struct choice *calls[AGX_CALLS_MAX];    /* [calls_open] */
     uint32_t calls_open;
     uint64_t again_us;                  /* not DOWN or BROKEN: unused */
     uint64_t broken_us;                 /* since when it is not UP */
@@ -102,6 +103,7 @@ struct refusal {
 struct request {
     enum { REQUEST_FREE, REQUEST_RECEIVING, REQUEST_WAITING, REQUEST_STREAMING,
            REQUEST_ANSWERED } state;
+    struct request *next;               /* FREE: another one */
     struct door *door;
     struct MHD_Connection *connection;
     int descriptor;
@@ -115,7 +117,9 @@ struct request {
     /* the answer */
     uint32_t status, retry_s;
     const char *content_type;
+    const char *constant;               /* the answer, where there is no memory for one */
     struct buffer out;                   /* whole, or of a stream what is not sent yet */
+    size_t sent;                        /* of `out` */
     bool is_complete;                   /* of a stream: nothing more comes */
     struct refusal refusal;             /* status 0: there is none */
     /* what was asked */
@@ -172,12 +176,14 @@ struct door {
     struct token tokens[DOOR_TOKENS_MAX];
     uint32_t tokens_count;              /* 0: no client needs one */
     struct request *requests;           /* [options.door_requests] */
+    struct request *first_free;         /* of them */
     struct choice *choices;             /* [domains_count * options.door_calls] */
     struct programs *programs;
     struct responses *responses;
     struct MHD_Daemon *http;
     int listener, epoll;
     uint64_t now_us;                    /* of this pass */
+    uint64_t connects_us;               /* no uplink is tried before */
     uint64_t lot;                       /* of random numbers */
     bool stops;
     struct door_stats stats;

@@ -9,7 +9,8 @@
  * there is nothing.
  *
  * Bounds: connections, and the memory of each, are fixed; a request must arrive whole within
- * door.receive, however its bytes are spread.
+ * door.receive, however its bytes are spread; a client that takes nothing of its answer for three
+ * times as long is closed by the library, which does not count the time of those that it suspends.
  */
 #include "tools/door/http.h"
 
@@ -28,17 +29,18 @@
 #include "tools/door/request.h"
 
 #define HEAD_BYTES_MAX 32768u           /* of a request line and headers, and the library's own */
+#define STREAM_BYTES   4096u            /* of the events of a stream, sent at once */
 #define BACKLOG        1024
 
-/* A connection, as long as it is open: when it was accepted, or sent its last request. */
+/* A connection, as long as it is open. It is in one of the lists, in the order of since_us, while
+ * it owes bytes: from its accept, or its last answer, the head of a request; then the body. */
 struct arrival {
     struct arrival *next, *previous;
     uint64_t since_us;
     int descriptor;
-    bool is_busy;                       /* a request of it is being answered */
-    struct door *door;
 };
-static struct arrival arrivals = {.next = &arrivals, .previous = &arrivals};
+static struct arrival heads = {.next = &heads, .previous = &heads};
+static struct arrival bodies = {.next = &bodies, .previous = &bodies};
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
@@ -49,14 +51,23 @@ static struct arrival *arrival_of(struct MHD_Connection *connection)
     return info != NULL ? info->socket_context : NULL;
 }
 
-static void place_last(struct arrival *arrival)
+/* Out of the list that it is in, if it is in one. */
+static void take_out(struct arrival *arrival)
 {
     arrival->next->previous = arrival->previous;
     arrival->previous->next = arrival->next;
-    arrival->next = &arrivals;
-    arrival->previous = arrivals.previous;
-    arrivals.previous->next = arrival;
-    arrivals.previous = arrival;
+    arrival->next = arrival->previous = arrival;
+}
+
+/* From now on it owes what this list waits for. */
+static void place_last(struct arrival *list, struct arrival *arrival, uint64_t now_us)
+{
+    take_out(arrival);
+    arrival->since_us = now_us;
+    arrival->next = list;
+    arrival->previous = list->previous;
+    list->previous->next = arrival;
+    list->previous = arrival;
 }
 
 static void on_connection(void *self, struct MHD_Connection *connection, void **context,
@@ -68,43 +79,26 @@ static void on_connection(void *self, struct MHD_Connection *connection, void **
         arrival = calloc(1, sizeof *arrival);
         *context = arrival;
         if (arrival != NULL) {
-            *arrival = (struct arrival){.next = arrival, .previous = arrival, .door = door,
-                                        .since_us = door->now_us};
+            *arrival = (struct arrival){.next = arrival, .previous = arrival};
             arrival->descriptor = MHD_get_connection_info(
                 connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-            place_last(arrival);
+            place_last(&heads, arrival, door->now_us);
         }
         door->stats.connections_open++;
     } else if (arrival != NULL) {
-        arrival->next->previous = arrival->previous;
-        arrival->previous->next = arrival->next;
+        take_out(arrival);
         free(arrival);
         *context = NULL;
     }
     door->stats.connections_open -= what == MHD_CONNECTION_NOTIFY_CLOSED;
 }
 
-/* The list is by age, so the first that is young ends the walk. A busy one is placed last. */
-static void close_slow(struct door *door)
+/* The first that is young ends the walk. */
+static void close_slow(struct arrival *list, uint64_t now_us, uint64_t most_us)
 {
-    uint64_t most_us = 3 * door->options.door_receive.number;
-    for (struct arrival *at = arrivals.next, *next; at != &arrivals; at = next) {
-        next = at->next;
-        if (door->now_us - at->since_us < most_us) {
-            break;
-        }
-        if (!at->is_busy) {
-            (void)shutdown(at->descriptor, SHUT_RDWR);  /* the library sees the end, and closes */
-        }
-        at->since_us = door->now_us;
-        place_last(at);
-    }
-    for (uint64_t i = 0; i < door->options.door_requests.number; i++) {
-        struct request *request = &door->requests[i];
-        if (request->state == REQUEST_RECEIVING &&
-            door->now_us - request->began_us > door->options.door_receive.number) {
-            (void)shutdown(request->descriptor, SHUT_RDWR);
-        }
+    while (list->next != list && now_us - list->next->since_us > most_us) {
+        (void)shutdown(list->next->descriptor, SHUT_RDWR);  /* the library sees it, and closes */
+        take_out(list->next);
     }
 }
 
@@ -137,6 +131,15 @@ void http_wake(struct request *request)
     }
 }
 
+/* Half of it at least at a time, so that a byte is moved once, however slowly a client reads. */
+static void forget_sent(struct request *request)
+{
+    if (request->sent > request->out.count / 2) {
+        buffer_drop(&request->out, request->sent);
+        request->sent = 0;
+    }
+}
+
 static ssize_t on_body(void *self, uint64_t position, char *bytes, size_t max)
 {
     struct request *request = self;
@@ -144,10 +147,11 @@ static ssize_t on_body(void *self, uint64_t position, char *bytes, size_t max)
     if (request->has_left) {
         return MHD_CONTENT_READER_END_WITH_ERROR;
     }
-    size_t count = request->out.count < max ? request->out.count : max;
+    size_t rest = request->out.count - request->sent, count = rest < max ? rest : max;
     if (count > 0) {
-        memcpy(bytes, request->out.at, count);
-        buffer_drop(&request->out, count);
+        memcpy(bytes, request->out.at + request->sent, count);
+        request->sent += count;
+        forget_sent(request);
         return (ssize_t)count;
     }
     if (request->is_complete) {
@@ -175,10 +179,13 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
 
 static enum MHD_Result send_answer(struct request *request)
 {
-    bool streams = request->state == REQUEST_STREAMING;
+    bool streams = request->state == REQUEST_STREAMING, is_constant = request->constant != NULL;
+    const char *whole = is_constant ? request->constant : request->out.at;
+    size_t count = is_constant ? strlen(whole) : request->out.count;
     struct MHD_Response *response =
-        streams ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, on_body, request, NULL)
-                : MHD_create_response_from_buffer(request->out.count, request->out.at,
+        streams ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, on_body,
+                                                    request, NULL)
+                : MHD_create_response_from_buffer(count, (void *)(uintptr_t)whole,
                                                   MHD_RESPMEM_PERSISTENT);
     if (response == NULL) {
         return MHD_NO;
@@ -248,6 +255,15 @@ static bool admit(struct request *request)
     return request_refuse(request, 401, NULL, "this server needs a bearer token that it knows");
 }
 
+/* Nothing is owed any more, until the answer has been sent. */
+static void has_arrived(struct MHD_Connection *connection)
+{
+    struct arrival *arrival = arrival_of(connection);
+    if (arrival != NULL) {
+        take_out(arrival);
+    }
+}
+
 /* The head is there. */
 static enum MHD_Result begin(struct door *door, struct MHD_Connection *connection,
                              const char *method, const char *path, void **context)
@@ -262,7 +278,7 @@ static enum MHD_Result begin(struct door *door, struct MHD_Connection *connectio
     request->descriptor = MHD_get_connection_info(
         connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     if (arrival != NULL) {
-        arrival->is_busy = true;
+        place_last(&bodies, arrival, door->now_us);
     }
     const char *length = http_header(request, "Content-Length");
     if (request->refusal.status == 0 && admit(request) && length != NULL &&
@@ -272,6 +288,7 @@ static enum MHD_Result begin(struct door *door, struct MHD_Connection *connectio
     if (request->refusal.status == 0) {
         return MHD_YES;
     }
+    has_arrived(connection);
     request_judge(request);
     return send_answer(request);
 }
@@ -283,8 +300,12 @@ static enum MHD_Result on_request(void *self, struct MHD_Connection *connection,
 {
     struct request *request = *context;
     (void)version;
+    struct door *door = self;
+    if (door->stops) {
+        return MHD_NO;
+    }
     if (request == NULL) {
-        return begin(self, connection, method, path, context);
+        return begin(door, connection, method, path, context);
     }
     if (*count > 0) {
         (void)request_receive(request, bytes, *count);
@@ -295,6 +316,7 @@ static enum MHD_Result on_request(void *self, struct MHD_Connection *connection,
         return MHD_NO;
     }
     if (request->state == REQUEST_RECEIVING) {
+        has_arrived(connection);
         request_judge(request);
     }
     if (request->state == REQUEST_WAITING) {
@@ -312,9 +334,7 @@ static void on_completed(void *self, struct MHD_Connection *connection, void **c
     struct arrival *arrival = arrival_of(connection);
     (void)why;
     if (arrival != NULL) {
-        arrival->is_busy = false;
-        arrival->since_us = door->now_us;
-        place_last(arrival);
+        place_last(&heads, arrival, door->now_us);
     }
     if (request != NULL) {
         watch_client(request, false);
@@ -371,11 +391,13 @@ bool http_begin(struct door *door)
                 door->options.door_listen.text, strerror(errno));
         return false;
     }
+    unsigned take_s = (unsigned)(3 * door->options.door_receive.number / 1000000 + 1);
     door->http = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, door,
         MHD_OPTION_LISTEN_SOCKET, door->listener,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)door->options.door_connections.number,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, take_s,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, door,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, door, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
@@ -391,7 +413,9 @@ bool http_begin(struct door *door)
 
 void http_run(struct door *door)
 {
-    close_slow(door);
+    uint64_t receive_us = door->options.door_receive.number;
+    close_slow(&heads, door->now_us, 3 * receive_us);
+    close_slow(&bodies, door->now_us, receive_us);
     (void)MHD_run(door->http);
 }
 
@@ -401,8 +425,10 @@ int http_wait_ms(const struct door *door)
     return MHD_get_timeout(door->http, &wait_ms) == MHD_YES && wait_ms < 1000 ? (int)wait_ms : 1000;
 }
 
+/* The library ends no daemon with a suspended connection: none is suspended again after `stops`. */
 void http_end(struct door *door)
 {
+    door->stops = true;
     for (uint64_t i = 0; i < door->options.door_requests.number; i++) {
         if (door->requests[i].state != REQUEST_FREE) {
             request_leave(&door->requests[i]);

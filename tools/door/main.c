@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "tools/agx/chat/conversation.h"
 #include "tools/command_line.h"
+#include "tools/door/clock.h"
 #include "tools/door/http.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
@@ -112,6 +112,7 @@ static enum status reserve(struct door *door, struct config_error *error)
     door->rendered = (struct chat_output){
         .text = malloc(body), .text_max = body, .parts_max = AGX_PARTS_MAX,
         .parts = malloc(AGX_PARTS_MAX * sizeof *door->rendered.parts)};
+    requests_begin(door);
     bool has_all = door->requests != NULL && door->choices != NULL && door->conversation != NULL &&
                    door->rendered.text != NULL && door->rendered.parts != NULL;
     TRY(has_all ? programs_begin(door) : STATUS_CONFIG_MEMORY);
@@ -144,18 +145,11 @@ static void print_plan(const struct door *door)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static void take_events(struct door *door, int wait_ms)
 {
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(door->epoll, events, EVENTS_MAX, wait_ms);
-    door->now_us = now_us();
+    door->now_us = clock_us();
     for (int i = 0; i < count; i++) {
         struct request *request = events[i].data.ptr;
         if (request != NULL && request->state != REQUEST_FREE && !request->has_left) {
@@ -209,7 +203,7 @@ int main(int argc, char **argv)
     }
     handle_signals();
     door.epoll = epoll_create1(EPOLL_CLOEXEC);
-    door.now_us = now_us();
+    door.now_us = clock_us();
     uplinks_run(&door);
     return http_begin(&door) ? serve(&door) : EXIT_SYSTEM;
 }

@@ -25,7 +25,7 @@
 #include "tools/door/uplink.h"
 
 #define WAYS            8
-#define ENDED_PER_PASS  64          /* places that programs_run() looks at */
+#define ENDED_PER_PASS  64          /* places that programs_run() looks at, at least */
 #define CONVERSATIONS   4           /* for each program */
 
 struct conversation_end {
@@ -38,6 +38,7 @@ struct programs {
     uint64_t key[4];
     uint32_t count;                 /* of programs; a multiple of WAYS */
     uint32_t next;                  /* that programs_run() looks at */
+    uint32_t used;
     struct program *programs;
     struct conversation_end *conversations;     /* [CONVERSATIONS * count] */
 };
@@ -86,6 +87,7 @@ static void end(struct door *door, struct program *program)
 {
     uplink_end_program(door, &door->domains[program->domain], program->id);
     program->is_used = false;
+    door->programs->used--;
 }
 
 /* A place for a new program; NULL: all have open requests. */
@@ -119,6 +121,7 @@ bool program_join(struct request *request, const uint8_t id[AGX_ID_BYTES])
             return request_refuse(request, 429, NULL, "too many programs are open");
         }
         *program = (struct program){.is_used = true, .domain = domain};
+        door->programs->used++;
         memcpy(program->id, id, AGX_ID_BYTES);
         const char *class_name = http_header(request, "X-Agentix-Class");
         if (class_name != NULL && strlen(class_name) <= AGX_CLASS_BYTES) {
@@ -159,7 +162,8 @@ bool program_end(struct door *door, struct domain *domain, const char *name)
 void programs_run(struct door *door)
 {
     struct programs *p = door->programs;
-    for (uint32_t i = 0; i < ENDED_PER_PASS && i < p->count; i++) {
+    uint32_t most = ENDED_PER_PASS + p->count / 64;     /* each place within about a minute */
+    for (uint32_t i = 0; i < most && i < p->count; i++) {
         struct program *program = &p->programs[p->next];
         p->next = (p->next + 1) % p->count;
         if (program->is_used && program->requests_open == 0 &&
@@ -171,11 +175,7 @@ void programs_run(struct door *door)
 
 uint32_t programs_count(const struct door *door)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < door->programs->count; i++) {
-        count += door->programs->programs[i].is_used;
-    }
-    return count;
+    return door->programs->used;
 }
 
 /* ---- conversations --------------------------------------------------------------------------- */

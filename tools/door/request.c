@@ -10,7 +10,8 @@
  *
  * Invariants: what is said of a request goes through its dialect; a refusal is an answer while
  * nothing was sent, and an event of the stream afterwards. Choices outlive a client that leaves,
- * until the appliance has said its last word on them.
+ * until the appliance has said its last word on them. What was built while memory was refused is
+ * not sent: it may lack parts (keep_whole()).
  */
 #include "tools/door/request.h"
 
@@ -24,12 +25,13 @@
 #include "tools/door/api/messages.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/http.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/uplink.h"
+#include "tools/door/api/responses.h"
 
 #define JSON        "application/json"
 #define EVENTS      "text/event-stream; charset=utf-8"
-#define DEPTH_FLAGS (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
@@ -92,19 +94,51 @@ bool request_refuse_fault(struct request *request, const struct agx_fault *fault
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* There is no memory for what is to be said: the client gets no half of it. */
-static void break_off(struct request *request)
+static void cancel_all(struct request *request)
 {
-    request->has_left = true;
+    for (uint32_t i = 0; i < request->choices_count; i++) {
+        uplink_cancel(request->choices[i]);
+    }
+}
+
+/* There is no memory for what is to be said. A stream ends in its middle; a client that has got
+ * nothing yet gets an answer that needs no memory. */
+static void run_out(struct request *request)
+{
+    if (request->state == REQUEST_STREAMING) {
+        request->has_left = true;
+    } else {
+        request->status = 503;
+        request->retry_s = 1;
+        request->content_type = JSON;
+        request->constant = "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+                            "\"message\":\"door.memory is used up: try again later\","
+                            "\"param\":null,\"code\":null}}";
+        request->state = REQUEST_ANSWERED;
+    }
+    request->door->stats.refused++;
+    cancel_all(request);
     http_wake(request);
+}
+
+/* After whatever builds something: `before` is what memory_refusals() said then. */
+static void keep_whole(struct request *request, uint64_t before)
+{
+    if (memory_refusals() != before && request->constant == NULL && !request->has_left) {
+        run_out(request);
+    }
+}
+
+/* True when the client has got its answer, or the end of it: nothing can be added. */
+static bool is_over(const struct request *request)
+{
+    return request->state == REQUEST_ANSWERED || request->has_left;
 }
 
 static void add_json(struct request *request, json_t *json)
 {
     char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
-    if (text == NULL || !buffer_add_text(&request->out, text)) {
-        break_off(request);
-    }
+    (void)buffer_add_text(&request->out, text != NULL ? text : "");
     memory_give(text);
     json_decref(json);
 }
@@ -137,16 +171,12 @@ void request_answer_text(struct request *request, const char *content_type, cons
 
 void request_send_bytes(struct request *request, const char *bytes, size_t count)
 {
-    if (!buffer_add(&request->out, bytes, count)) {
-        break_off(request);
-    }
+    (void)buffer_add(&request->out, bytes, count);
 }
 
 void request_send_text(struct request *request, const char *text)
 {
-    if (text == NULL || !buffer_add_text(&request->out, text)) {
-        break_off(request);
-    }
+    (void)buffer_add_text(&request->out, text != NULL ? text : "");
 }
 
 void request_send(struct request *request, const char *name, json_t *json)
@@ -172,16 +202,23 @@ static void name_request(struct request *request)
     }
 }
 
+void requests_begin(struct door *door)
+{
+    for (uint64_t i = 0; door->requests != NULL && i < door->options.door_requests.number; i++) {
+        door->requests[i].next = door->first_free;
+        door->first_free = &door->requests[i];
+    }
+}
+
 struct request *request_take(struct door *door, const char *method, const char *path)
 {
-    struct request *request = door->requests, *end = request + door->options.door_requests.number;
+    struct request *request = door->first_free;
     bool is_path;
-    while (request < end && request->state != REQUEST_FREE) {
-        request++;
-    }
-    if (request == end) {
+    if (request == NULL) {
         return NULL;
     }
+    door->first_free = request->next;
+    responses_yield(door);
     *request = (struct request){
         .state = REQUEST_RECEIVING, .door = door, .began_us = door->now_us, .descriptor = -1,
         .content_type = JSON, .created_s = (int64_t)time(NULL),
@@ -229,9 +266,11 @@ static bool start_calls(struct request *request)
 
 static void serve(struct request *request, const json_t *body)
 {
+    uint64_t before = memory_refusals();
     if (request->dialect == NULL) {
         request->endpoint->answer(request, body);
-    } else if (request->dialect->read(request, body) && start_calls(request)) {
+    } else if (request->dialect->read(request, body) && memory_refusals() == before &&
+               start_calls(request)) {
         request->state = REQUEST_WAITING;
     }
 }
@@ -239,32 +278,29 @@ static void serve(struct request *request, const json_t *body)
 static json_t *parse(struct request *request)
 {
     json_error_t error;
-    json_t *json = json_loadb(request->body.at != NULL ? request->body.at : "",
-                              request->body.count, DEPTH_FLAGS, &error);
-    if (json == NULL) {
-        char text[192];
-        bool is_memory = json_error_code(&error) == json_error_out_of_memory;
-        snprintf(text, sizeof text, is_memory ? "the body needs more memory than there is"
-                                              : "the body is not JSON: %s at byte %d",
-                 error.text, error.position);
-        (void)request_refuse(request, is_memory ? 413 : 400, NULL, text);
+    json_t *json;
+    char text[192];
+    enum parse_result result = parse_json(request->body.at != NULL ? request->body.at : "",
+                                          request->body.count, &json, &error);
+    if (result == PARSE_NOT_JSON) {
+        snprintf(text, sizeof text, "the body is not JSON: %s at byte %d", error.text,
+                 error.position);
+        (void)request_refuse(request, 400, NULL, text);
+    } else if (result == PARSE_NO_ROOM) {
+        (void)request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+    } else if (result == PARSE_TOO_LARGE) {
+        (void)request_refuse(request, 413, NULL, "the body needs more memory than door.memory");
     } else if (!json_is_object(json)) {
         (void)request_refuse(request, 400, NULL, "the body is not a JSON object");
     }
     return json;
 }
 
-static void cancel_all(struct request *request)
-{
-    for (uint32_t i = 0; i < request->choices_count; i++) {
-        uplink_cancel(request->choices[i]);
-    }
-}
-
 void request_judge(struct request *request)
 {
     bool has_body = request->endpoint != NULL && strcmp(request->endpoint->method, "POST") == 0;
     json_t *body = has_body && request->refusal.status == 0 ? parse(request) : NULL;
+    uint64_t before = memory_refusals();
     if (request->refusal.status == 0) {
         serve(request, body);
     }
@@ -274,6 +310,7 @@ void request_judge(struct request *request)
         cancel_all(request);
         answer_refusal(request);
     }
+    keep_whole(request, before);
 }
 
 void request_leave(struct request *request)
@@ -302,6 +339,8 @@ void request_free(struct request *request)
     memory_give(request->own);
     memory_give(request->context);
     request->state = REQUEST_FREE;
+    request->next = request->door->first_free;
+    request->door->first_free = request;
 }
 
 /* ---- the appliance's words ------------------------------------------------------------------- */
@@ -311,10 +350,14 @@ void request_accepted(struct choice *choice)
     struct request *request = choice->request;
     choice->is_begun = true;
     if (request->streams && request->state == REQUEST_WAITING) {
-        request->state = REQUEST_STREAMING;
+        uint64_t before = memory_refusals();
         request->status = 200;
         request->content_type = EVENTS;
         request->dialect->begin(request);
+        keep_whole(request, before);
+        if (request->constant == NULL) {
+            request->state = REQUEST_STREAMING;
+        }
         http_wake(request);
     }
 }
@@ -322,26 +365,26 @@ void request_accepted(struct choice *choice)
 static void say(struct choice *choice, const struct piece *piece)
 {
     struct request *request = choice->request;
-    if (request->state == REQUEST_STREAMING && !request->has_left) {
+    if (request->state == REQUEST_STREAMING) {
         request->dialect->say(request, choice, piece);
     }
 }
 
 void request_heard(struct choice *choice, const char *text, uint32_t bytes)
 {
-    if (!choice->request->has_left) {
-        if (!answer_hear(choice, text, bytes, say)) {
-            break_off(choice->request);
-        }
-        http_wake(choice->request);
+    struct request *request = choice->request;
+    uint64_t before = memory_refusals();
+    if (bytes > 0 && !is_over(request)) {
+        (void)answer_hear(choice, text, bytes, say);
+        keep_whole(request, before);
+        http_wake(request);
     }
 }
 
-/* After the end of a choice: the last one ends the request, unless it has been answered already,
- * because another of its choices was refused at once. */
+/* After the end of a choice: the last one ends the request. */
 static void conclude(struct request *request)
 {
-    if (request->choices_open > 0 || request->state == REQUEST_ANSWERED) {
+    if (request->choices_open > 0) {
         return;
     }
     if (request->state == REQUEST_STREAMING) {
@@ -370,31 +413,39 @@ static void note_answer(const struct choice *choice)
 void request_ended(struct choice *choice)
 {
     struct request *request = choice->request;
+    uint64_t before = memory_refusals();
     request->choices_open--;
-    if (choice->finish == AGX_FINISH_FAILED && !request->has_left) {
+    if (is_over(request)) {
+        return;
+    }
+    if (choice->finish == AGX_FINISH_FAILED) {
         (void)request_refuse(request, 503, NULL, status_text(status_from_wire(choice->code)));
     }
-    if (!request->has_left && !answer_end(choice, say)) {
-        break_off(request);
-    }
+    (void)answer_end(choice, say);
     if (request->state == REQUEST_STREAMING) {
         request->dialect->end(request, choice);
     }
     note_answer(choice);
     conclude(request);
+    keep_whole(request, before);
 }
 
 static void call_is_over(struct choice *choice)
 {
     struct request *request = choice->request;
+    uint64_t before = memory_refusals();
     request->choices_open--;
     choice->finish = AGX_FINISH_FAILED;
+    if (is_over(request)) {
+        return;
+    }
     if (request->state == REQUEST_STREAMING) {
         request->dialect->end(request, choice);
     } else {
         cancel_all(request);
     }
     conclude(request);
+    keep_whole(request, before);
 }
 
 void request_refused(struct choice *choice, const struct agx_fault *fault)

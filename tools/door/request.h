@@ -5,6 +5,8 @@
 
 /* ---- what http.c calls ----------------------------------------------------------------------- */
 
+/* All of door->requests are free. */
+void requests_begin(struct door *door);
 /* A free request for a method and a path; NULL: too many are open. The request may be refused
  * already: then its refusal is set. */
 struct request *request_take(struct door *door, const char *method, const char *path);

@@ -9,8 +9,9 @@
  *
  * Invariants: a choice is open from uplink_call() until the appliance's last word on it, also when
  * the client has left: the library may have to send the call again.
- * Bounds: a pass tries each uplink that is due once; a try takes OPEN_MS or RESUME_MS at most. An
- * event finds its choice among door.calls.
+ * Bounds: a try to connect blocks the loop, for OPEN_MS or RESUME_MS at most, where an appliance
+ * stands still. So a pass tries one uplink, and no other is tried until SHARE times what that took
+ * has passed. An event finds its choice among AGX_CALLS_MAX.
  */
 #include "tools/door/uplink.h"
 
@@ -19,11 +20,13 @@
 #include <sys/epoll.h>
 
 #include "tools/door/answer.h"
+#include "tools/door/clock.h"
 #include "tools/door/request.h"
 
 #define OPEN_MS    500              /* an appliance on this machine answers in far less */
 #define RESUME_MS  100
-#define PAUSE_US   500000           /* between two tries */
+#define PAUSE_US   500000           /* between two tries of an uplink */
+#define SHARE      20               /* of the time may be spent with tries: one part of so many */
 #define EVENTS_MAX 256              /* of one uplink in one pass */
 
 /* The library's: a third for each direction, and one for a frame that has come. */
@@ -97,17 +100,13 @@ static struct choice *choices_of(struct door *door, const struct domain *domain)
 /* Ends what is open with a refusal, and the session. */
 static void give_up(struct door *door, struct uplink *uplink)
 {
-    struct choice *choices = choices_of(door, uplink->domain);
-    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
-        struct choice *choice = &choices[i];
-        if (choice->is_open && choice->uplink == uplink) {
-            choice->is_open = false;
-            request_lost(choice);
-        }
+    uplink->state = UPLINK_DOWN;            /* nothing is cancelled there */
+    while (uplink->calls_open > 0) {
+        struct choice *choice = uplink->calls[--uplink->calls_open];
+        choice->is_open = false;
+        request_lost(choice);
     }
     agx_close(&uplink->agx);
-    uplink->calls_open = 0;
-    uplink->state = UPLINK_DOWN;
     uplink->again_us = door->now_us + PAUSE_US;
 }
 
@@ -123,13 +122,11 @@ static void broke(struct door *door, struct uplink *uplink, enum agx_result resu
 }
 
 /* Calls whose clients have left are open at the appliance again. */
-static void cancel_left(struct door *door, struct uplink *uplink)
+static void cancel_left(struct uplink *uplink)
 {
-    struct choice *choices = choices_of(door, uplink->domain);
-    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
-        struct choice *choice = &choices[i];
-        if (choice->is_open && choice->uplink == uplink && choice->request == NULL) {
-            uplink_cancel(choice);
+    for (uint32_t i = 0; i < uplink->calls_open; i++) {
+        if (uplink->calls[i]->request == NULL) {
+            uplink_cancel(uplink->calls[i]);
         }
     }
 }
@@ -150,7 +147,7 @@ static void resume(struct door *door, struct uplink *uplink)
     uplink->again_us = door->now_us + PAUSE_US;
     if (result == AGX_OK) {
         uplink->state = UPLINK_UP;
-        cancel_left(door, uplink);
+        cancel_left(uplink);
     } else if (!may_come || !is_patient) {
         give_up(door, uplink);
     }
@@ -158,13 +155,11 @@ static void resume(struct door *door, struct uplink *uplink)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static struct choice *find(struct door *door, const struct uplink *uplink, uint64_t call_id)
+static struct choice *find(const struct uplink *uplink, uint64_t call_id)
 {
-    struct choice *choices = choices_of(door, uplink->domain);
-    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
-        struct choice *choice = &choices[i];
-        if (choice->is_open && choice->uplink == uplink && choice->call.call_id == call_id) {
-            return choice;
+    for (uint32_t i = 0; i < uplink->calls_open; i++) {
+        if (uplink->calls[i]->call.call_id == call_id) {
+            return uplink->calls[i];
         }
     }
     return NULL;
@@ -172,8 +167,12 @@ static struct choice *find(struct door *door, const struct uplink *uplink, uint6
 
 static void close_choice(struct uplink *uplink, struct choice *choice)
 {
+    uint32_t at = 0;
+    while (uplink->calls[at] != choice) {
+        at++;
+    }
+    uplink->calls[at] = uplink->calls[--uplink->calls_open];
     choice->is_open = false;
-    uplink->calls_open--;
     if (choice->request == NULL) {
         uplink_free_choice(choice);
     }
@@ -198,7 +197,7 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
 
 static void take_event(struct door *door, struct uplink *uplink, const struct agx_event *event)
 {
-    struct choice *choice = find(door, uplink, event->call_id);
+    struct choice *choice = find(uplink, event->call_id);
     if (choice == NULL) {
         return;                         /* of a program */
     }
@@ -243,16 +242,31 @@ static void run(struct door *door, struct uplink *uplink)
     }
 }
 
+/* When another try to connect is due. */
+static uint64_t due_us(const struct door *door, const struct uplink *uplink)
+{
+    return uplink->state == UPLINK_UP             ? UINT64_MAX
+           : uplink->again_us > door->connects_us ? uplink->again_us : door->connects_us;
+}
+
+static void connect_uplink(struct door *door, struct uplink *uplink)
+{
+    uint64_t began_us = clock_us();
+    if (uplink->state == UPLINK_DOWN) {
+        open_uplink(door, uplink);
+    } else {
+        resume(door, uplink);
+    }
+    door->connects_us = door->now_us + 1 + SHARE * (clock_us() - began_us);
+}
+
 void uplinks_run(struct door *door)
 {
     for (uint32_t i = 0; i < door->domains_count * door->uplinks_count; i++) {
         struct uplink *uplink = &door->domains[i / door->uplinks_count]
                                      .uplinks[i % door->uplinks_count];
-        bool is_due = door->now_us >= uplink->again_us;
-        if (uplink->state == UPLINK_DOWN && is_due) {
-            open_uplink(door, uplink);
-        } else if (uplink->state == UPLINK_BROKEN && is_due) {
-            resume(door, uplink);
+        if (door->now_us >= due_us(door, uplink)) {
+            connect_uplink(door, uplink);
         }
         run(door, uplink);
         watch(door, uplink);
@@ -265,8 +279,10 @@ int uplinks_wait_ms(const struct door *door)
     for (uint32_t i = 0; i < door->domains_count * door->uplinks_count; i++) {
         const struct uplink *uplink = &door->domains[i / door->uplinks_count]
                                            .uplinks[i % door->uplinks_count];
+        uint64_t due = due_us(door, uplink), now_us = door->now_us;
         int own_ms = uplink->state == UPLINK_UP ? agx_wait_ms(&uplink->agx)
-                                                : (int)(PAUSE_US / 1000);
+                     : due > now_us + 1000000   ? -1
+                     : due > now_us             ? (int)((due - now_us) / 1000 + 1) : 0;
         wait_ms = own_ms >= 0 && own_ms < wait_ms ? own_ms : wait_ms;
     }
     return wait_ms;
@@ -333,6 +349,18 @@ void uplink_free_choice(struct choice *choice)
     choice->is_used = false;
 }
 
+/* True when a call of the same id and program is open: the same request again, too early. */
+static bool is_repeated(struct door *door, const struct choice *choice)
+{
+    const struct domain *domain = choice->request->domain;
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        if (find(&domain->uplinks[i], choice->call.call_id) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool uplink_call(struct door *door, struct choice *choice)
 {
     struct request *request = choice->request;
@@ -342,6 +370,9 @@ bool uplink_call(struct door *door, struct choice *choice)
         return request_refuse(request, is_up ? 429 : 503, NULL, is_up
                               ? "as many calls as this server has room for are open"
                               : "the appliance cannot be reached now");
+    }
+    if (is_repeated(door, choice)) {
+        return request_refuse(request, 409, NULL, "a request with this Idempotency-Key is open");
     }
     if (request->class_name[0] != '\0') {
         (void)agx_program_start_class(&uplink->agx, choice->call.program_id, request->class_name);
@@ -359,7 +390,7 @@ bool uplink_call(struct door *door, struct choice *choice)
     }
     choice->uplink = uplink;
     choice->is_open = true;
-    uplink->calls_open++;
+    uplink->calls[uplink->calls_open++] = choice;
     door->stats.calls++;
     return true;
 }

@@ -169,7 +169,9 @@ const char *conversation_read(struct conversation *c, json_t *json)
 
 void conversation_drop(struct conversation *c)
 {
+    json_free_t free_dump;
+    json_get_alloc_funcs(NULL, &free_dump);     /* a program may have memory of its own for JSON */
     while (c->dumps_count > 0) {
-        free(c->dumps[--c->dumps_count]);
+        free_dump(c->dumps[--c->dumps_count]);
     }
 }

@@ -5,6 +5,7 @@
 
 #include "tools/door/endpoint.h"
 #include "tools/door/api/messages.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
@@ -223,9 +224,10 @@ static json_t *usage_of(const struct choice *choice)
 
 static json_t *input_of(const struct tool_call *call)
 {
-    json_t *input = json_loadb(call->arguments.at != NULL ? call->arguments.at : "{}",
-                               call->arguments.at != NULL ? call->arguments.count : 2,
-                               JSON_ALLOW_NUL, NULL);
+    json_t *input;
+    json_error_t error;
+    (void)parse_json(call->arguments.at != NULL ? call->arguments.at : "{}",
+                     call->arguments.at != NULL ? call->arguments.count : 2, &input, &error);
     return input != NULL ? input : json_object();
 }
 

@@ -148,8 +148,8 @@ static bool add_stop(struct wish *wish, const struct fields *fields, const char 
 {
     size_t bytes = json_string_length(text);
     if (!json_is_string(text) || bytes == 0 || bytes >= DOOR_STOP_BYTES ||
-        wish->stops_count == AGX_STOP_TEXTS_MAX) {
-        return refuse(fields, name, "a text, or up to 4, of 1 to 64 bytes each");
+        strlen(json_string_value(text)) != bytes || wish->stops_count == AGX_STOP_TEXTS_MAX) {
+        return refuse(fields, name, "a text, or up to 4, of 1 to 64 bytes each, without zeros");
     }
     memcpy(wish->stops[wish->stops_count++], json_string_value(text), bytes + 1);
     wish->own_stops_count++;
@@ -218,15 +218,16 @@ static bool fit_tokens(struct request *request, const struct prompt *prompt, uin
     return true;
 }
 
-/* The same request of the same client has the same ids, so that it is not computed twice; any other
- * has ids of its own. */
+/* The same request within a program has the same ids, so that it is not computed twice; any other
+ * has ids of its own. Two programs may use the same key over one connection. */
 static uint64_t call_id_of(const struct request *request)
 {
     const char *key = http_header(request, "Idempotency-Key");
     uint64_t id;
     uint8_t unique[AGX_ID_BYTES] = {0};
     if (key != NULL) {
-        return fnv_add(FNV_START, key, strlen(key));
+        id = fnv_add(FNV_START, request->program->id, AGX_ID_BYTES);
+        return fnv_add(id, key, strlen(key));
     }
     (void)agx_unique_id(unique);
     memcpy(&id, unique, sizeof id);

@@ -8,6 +8,7 @@
 
 #include "tools/agx/chat/conversation.h"
 #include "tools/door/answer.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
@@ -122,10 +123,16 @@ static json_t *calling_message(struct talk *talk)
 
 bool talk_call(struct talk *talk, const char *id, const char *name, const json_t *arguments)
 {
-    json_t *object = json_is_string(arguments)
-                         ? json_loadb(json_string_value(arguments), json_string_length(arguments),
-                                      JSON_ALLOW_NUL, NULL)
-                         : json_incref((json_t *)(uintptr_t)arguments);
+    json_t *object = json_incref((json_t *)(uintptr_t)arguments);
+    json_error_t error;
+    if (json_is_string(arguments)) {
+        json_decref(object);
+        enum parse_result result = parse_json(json_string_value(arguments),
+                                              json_string_length(arguments), &object, &error);
+        if (result == PARSE_NO_ROOM || result == PARSE_TOO_LARGE) {
+            return no_memory(talk);
+        }
+    }
     json_t *message = name != NULL && json_is_object(object) ? calling_message(talk) : NULL;
     if (message == NULL) {
         json_decref(object);
@@ -305,8 +312,10 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
     }
     json_t *whole = json_pack("{sOsOss}", "messages", talk->messages, "tools", talk->tools, "date",
                               chat_format_has_date(door->model.format.id) ? today : "");
-    const char *problem = whole != NULL ? conversation_read(door->conversation, whole)
-                                        : "out of memory";
+    if (whole == NULL) {
+        return no_memory(talk);
+    }
+    const char *problem = conversation_read(door->conversation, whole);
     bool is_valid = problem == NULL || refuse(talk, "messages", problem);
     if (is_valid) {
         door->conversation->chat.no_thinking = talk->no_thinking;
@@ -315,9 +324,7 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
                    (answer_keep_context(talk->request, &door->conversation->chat) ||
                     no_memory(talk));
     }
-    if (problem == NULL) {
-        conversation_drop(door->conversation);
-    }
+    conversation_drop(door->conversation);      /* also of one that was read in part */
     json_decref(whole);
     return is_valid;
 }

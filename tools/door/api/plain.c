@@ -111,6 +111,7 @@ void plain_model(struct request *request, const json_t *body)
 void plain_tokenize(struct request *request, const json_t *body)
 {
     const struct fields fields = {request, body};
+    const json_t *content = json_object_get(body, "content");
     const char *text = NULL;
     const uint32_t *ids;
     uint32_t count;
@@ -119,12 +120,13 @@ void plain_tokenize(struct request *request, const json_t *body)
         !field_flag(&fields, "add_special", &add_special)) {
         return;
     }
+    content = json_is_string(content) ? content : json_object_get(body, "prompt");
     if (text == NULL) {
         (void)request_refuse(request, 400, "content", "'content' must be a text");
         return;
     }
     struct model *model = &request->door->model;
-    const struct vocab_input input = {.text = text, .bytes = (uint32_t)strlen(text)};
+    const struct vocab_input input = {.text = text, .bytes = (uint32_t)json_string_length(content)};
     json_t *tokens = json_array();
     if (add_special && model->vocab.info.bos_id != GGUF_NO_TOKEN) {
         json_array_append_new(tokens, json_integer(model->vocab.info.bos_id));

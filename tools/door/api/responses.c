@@ -45,6 +45,20 @@ void responses_forget(struct response *response)
     *response = (struct response){0};
 }
 
+/* A place from which nothing was kept is passed over, so a place is looked at once for each answer
+ * that was kept in it. */
+void responses_yield(struct door *door)
+{
+    struct responses *responses = door->responses;
+    uint64_t most = memory_allowance_bytes() / 2;
+    while (responses->kept > 0 && memory_taken_bytes() > most) {
+        uint32_t oldest = (responses->next + responses->count - responses->kept) %
+                          responses->count;
+        responses_forget(&responses->ring[oldest]);
+        responses->kept--;
+    }
+}
+
 void responses_keep(struct request *request, json_t *input, json_t *answer)
 {
     struct responses *responses = request->door->responses;
@@ -55,6 +69,7 @@ void responses_keep(struct request *request, json_t *input, json_t *answer)
     }
     struct response *at = &responses->ring[responses->next];
     responses->next = (responses->next + 1) % responses->count;
+    responses->kept += responses->kept < responses->count;
     responses_forget(at);
     *at = (struct response){.domain = request->domain->index, .input = input, .answer = answer};
     snprintf(at->id, sizeof at->id, "%s", request->id);

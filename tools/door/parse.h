@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: JSON out of a text that a client or a model has written, within the door's memory. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum parse_result {
+    PARSE_OK,
+    PARSE_NOT_JSON,                     /* error->text says why */
+    PARSE_NO_ROOM,                      /* now: what others have taken may come back */
+    PARSE_TOO_LARGE,                    /* the whole allowance would not do */
+};
+/* `*json` is new, or NULL. A name that an object has twice is refused; a text may have zeros. */
+enum parse_result parse_json(const char *text, size_t count, json_t **json, json_error_t *error);
+/* Bytes that reading this text may take at most. */
+uint64_t parse_bytes_max(const char *text, size_t count);
