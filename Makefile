@@ -290,7 +290,8 @@ $(UNIT_RAN): $(B)/unit/%.ran: $(B)/unit/%
 	    else cat $<.log; echo "  UNIT  $*: FAILED"; exit 1; fi
 
 e2e-parts soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
-e2e-parts: all $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product | build/.setup-fleet
+e2e-parts: all $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
+e2e-parts: | build/.setup-fleet build/.setup-door
 E2E_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py
 e2e: e2e-parts  ## end-to-end tests against the real binary; T=module or module.test runs some
 	$(E2E_RUN) $(T)
@@ -431,14 +432,16 @@ soak: all  ## 10^7 calls, 10^6 visits, 1000 kills: memory must not change, token
 	    python3 selftest/e2e/run.py --jobs 1 memory \
 	    serve.test_a_worker_that_is_killed_costs_nothing_but_time
 
-# Debian packages, each when it is first needed, and one after the other.
+# Debian packages, each when it is first needed, and one after the other; for the door, of PyPI too.
 build/.setup: SETUP = build
 build/.setup-tests: SETUP = tests
 build/.setup-fleet: SETUP = fleet
+build/.setup-door: SETUP = door
 build/.setup-fuzz: SETUP = fuzz
 build/.setup-tests: | build/.setup
 build/.setup-fleet build/.setup-fuzz: | build/.setup-tests
-build/.setup build/.setup-tests build/.setup-fleet build/.setup-fuzz: tools/setup
+build/.setup-door: selftest/e2e/clients.txt | build/.setup-fleet
+build/.setup build/.setup-tests build/.setup-fleet build/.setup-door build/.setup-fuzz: tools/setup
 	@mkdir -p build
 	@sh tools/setup $(SETUP)
 	@touch $@

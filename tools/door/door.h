@@ -95,6 +95,7 @@ struct choice {                         /* one answer: a call of the appliance *
 struct refusal {
     uint32_t status;                    /* of HTTP */
     const char *type;                   /* of the API: "invalid_request_error", ... */
+    const char *code;                   /* of OpenAI's, for clients that act on it; NULL: none */
     char param[64];                     /* the field; empty: none */
     char text[256];
     uint32_t retry_s;                   /* 0: nothing is known */

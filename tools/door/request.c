@@ -73,6 +73,7 @@ static uint32_t status_of(const struct agx_fault *fault)
 {
     enum status status = status_from_wire(fault->code);
     return status == STATUS_BUSY_DRAINING     ? 503
+           : status == STATUS_BUSY_CALL_OPEN  ? 409
            : fault->is_busy                   ? 429
            : status == STATUS_BAD_CALL_OPEN   ? 409
            : status == STATUS_BAD_CALL_REUSED ? 409

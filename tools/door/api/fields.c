@@ -202,17 +202,34 @@ static struct prompt *make_prompt(struct request *request, struct prompt_source 
     return prompt;
 }
 
+/* In the words of OpenAI's code and of Anthropic's texts: clients that shorten their conversation
+ * look for these. */
+static bool refuse_length(struct request *request, const struct prompt *prompt, uint64_t wanted,
+                          uint32_t context)
+{
+    bool is_prompt = prompt->tokens >= context;
+    char text[160];
+    if (is_prompt) {
+        snprintf(text, sizeof text, "prompt is too long: %u tokens > %u maximum", prompt->tokens,
+                 context - 1);
+    } else {
+        snprintf(text, sizeof text, "input length and `max_tokens` exceed context limit: %u + %llu "
+                 "> %u, decrease input length or `max_tokens` and try again", prompt->tokens,
+                 (unsigned long long)wanted, context);
+    }
+    (void)request_refuse(request, 400, is_prompt ? "messages" : "max_tokens", text);
+    request->refusal.code = "context_length_exceeded";
+    return false;
+}
+
 /* Tokens that the answer may have. */
 static bool fit_tokens(struct request *request, const struct prompt *prompt, uint64_t wanted,
                        uint32_t *max_tokens)
 {
     uint32_t context = domain_welcome(request->door, request->domain)->context_tokens_max;
     uint64_t rest = context > prompt->tokens ? context - prompt->tokens : 0;
-    char text[160];
     if (rest == 0 || wanted > rest) {
-        snprintf(text, sizeof text, "the context is %u tokens: the prompt has %u, and the answer "
-                 "may have %llu", context, prompt->tokens, (unsigned long long)wanted);
-        return request_refuse(request, 400, "max_tokens", text);
+        return refuse_length(request, prompt, wanted, context);
     }
     *max_tokens = (uint32_t)(wanted == 0 ? rest : wanted);
     return true;

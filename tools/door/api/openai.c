@@ -10,8 +10,8 @@
 json_t *openai_refuse(const struct refusal *refusal)
 {
     json_t *param = refusal->param[0] != '\0' ? json_string(refusal->param) : json_null();
-    return json_pack("{s{sssssosn}}", "error", "message", refusal->text, "type", refusal->type,
-                     "param", param, "code");
+    return json_pack("{s{sssssoss?}}", "error", "message", refusal->text, "type", refusal->type,
+                     "param", param, "code", refusal->code);
 }
 
 static bool read_stream(struct request *request, const struct fields *fields)
@@ -38,6 +38,31 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
     snprintf(request->model, sizeof request->model, "%s",
              model[0] != '\0' ? model : request->door->model.name);
     return wish_read_sampling(wish, fields, 2) && wish_read_stops(wish, fields, "stop");
+}
+
+bool openai_read_tool_choice(const struct fields *fields, bool *may_call)
+{
+    const json_t *choice = json_object_get(fields->body, "tool_choice");
+    const char *word = json_string_value(choice);
+    *may_call = word == NULL || strcmp(word, "none") != 0;
+    if (choice == NULL || json_is_null(choice) ||
+        (word != NULL && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))) {
+        return true;
+    }
+    return request_refuse(fields->request, 400, "tool_choice",
+                          "'tool_choice' must be 'auto' or 'none': this server does not force "
+                          "a call");
+}
+
+bool openai_read_format(const struct fields *fields, const json_t *format)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (type == NULL || strcmp(type, "text") == 0) {
+        return true;
+    }
+    return request_refuse(fields->request, 400, "response_format",
+                          "a format of the answer other than 'text' is not supported by this "
+                          "server");
 }
 
 json_t *openai_usage(const struct request *request)

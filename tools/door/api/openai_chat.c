@@ -12,33 +12,6 @@
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-static bool read_response_format(const struct fields *fields)
-{
-    const json_t *format = json_object_get(fields->body, "response_format");
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (type != NULL && strcmp(type, "text") != 0) {
-        return request_refuse(fields->request, 400, "response_format",
-                              "'response_format' of another type than 'text' is not supported by "
-                              "this server");
-    }
-    return true;
-}
-
-/* True when the model may call the tools. */
-static bool read_tool_choice(const struct fields *fields, bool *may_call)
-{
-    const json_t *choice = json_object_get(fields->body, "tool_choice");
-    const char *word = json_string_value(choice);
-    *may_call = word == NULL || strcmp(word, "none") != 0;
-    if (choice == NULL || json_is_null(choice) ||
-        (word != NULL && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))) {
-        return true;
-    }
-    return request_refuse(fields->request, 400, "tool_choice",
-                          "'tool_choice' must be 'auto' or 'none': this server does not force "
-                          "a call");
-}
-
 static bool read_max_tokens(const struct fields *fields, uint64_t *max_tokens)
 {
     return field_count(fields, "max_tokens", 1, INT32_MAX, max_tokens) &&
@@ -58,8 +31,8 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
 {
     struct talk talk;
     bool may_call = true;
-    bool is_valid = talk_begin(&talk, fields->request) && read_tool_choice(fields, &may_call) &&
-                    read_thinking(fields, &talk) &&
+    bool is_valid = talk_begin(&talk, fields->request) &&
+                    openai_read_tool_choice(fields, &may_call) && read_thinking(fields, &talk) &&
                     talk_read_openai(&talk, json_object_get(fields->body, "messages"),
                                      may_call ? json_object_get(fields->body, "tools") : NULL) &&
                     talk_prompt(&talk, wish, source);
@@ -74,7 +47,8 @@ static bool read(struct request *request, const json_t *body)
     struct wish wish;
     const char *name = NULL;
     uint64_t max_tokens = 0;
-    bool is_valid = openai_read(request, &fields, &wish) && read_response_format(&fields) &&
+    bool is_valid = openai_read(request, &fields, &wish) &&
+                    openai_read_format(&fields, json_object_get(body, "response_format")) &&
                     read_max_tokens(&fields, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) &&
                     read_talk(&fields, &wish, &source) && program_find(request, name) &&

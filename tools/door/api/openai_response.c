@@ -109,7 +109,9 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     const json_t *item;
     struct talk talk;
     size_t index;
+    bool may_call = true;
     bool is_valid = talk_begin(&talk, fields->request) &&
+                    openai_read_tool_choice(fields, &may_call) &&
                     field_text(fields, "instructions", &instructions);
     if (is_valid && instructions != NULL) {
         is_valid = talk_say_text(&talk, "system", instructions, strlen(instructions));
@@ -117,7 +119,8 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     json_array_foreach(own->input, index, item) {
         is_valid = is_valid && read_item(&talk, item);
     }
-    is_valid = is_valid && read_tools(&talk, json_object_get(fields->body, "tools")) &&
+    is_valid = is_valid &&
+               (!may_call || read_tools(&talk, json_object_get(fields->body, "tools"))) &&
                talk_prompt(&talk, wish, source);
     talk_end(&talk);
     return is_valid;
@@ -145,6 +148,9 @@ static bool begin_own(const struct fields *fields)
     json_object_set_new(own->echo, "tools",
                         tools != NULL ? json_incref((json_t *)(uintptr_t)tools) : json_array());
     json_object_set_new(own->echo, "parallel_tool_calls", json_true());
+    if (json_is_null(json_object_get(own->echo, "tool_choice"))) {
+        json_object_set_new(own->echo, "tool_choice", json_string("auto"));
+    }
     return true;
 }
 
@@ -157,7 +163,9 @@ static bool read(struct request *request, const json_t *body)
     const char *name = NULL;
     uint64_t max_tokens = 0;
     uint8_t origin[AGX_ID_BYTES];
+    const json_t *format = json_object_get(json_object_get(body, "text"), "format");
     bool is_valid = openai_read(request, &fields, &wish) && fields_refuse(&fields, refused) &&
+                    openai_read_format(&fields, format) &&
                     field_count(&fields, "max_output_tokens", 1, INT32_MAX, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) && begin_own(&fields) &&
                     read_input(&fields, request->own);
