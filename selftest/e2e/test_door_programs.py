@@ -96,6 +96,25 @@ def test_a_conversation_that_branches_is_one_program_and_one_that_begins_alike_i
         assert d.calls_by_program() == [1, 1, 4]
 
 
+def test_agents_with_instructions_of_their_own_that_see_one_conversation_are_one_program():
+    def below(words, messages):
+        return {"messages": [{"role": "system", "content": words}] + messages, **GREEDY}
+    with Door() as d:
+        messages = chat("What do bees make?")["messages"]
+        first = d.right(CHAT, below("You write.", messages))
+        messages = after(messages, first)
+        second = d.right(CHAT, below("You judge.", messages))
+        d.right(CHAT, below("You sum up.", after(messages, second)))
+        d.right(CHAT, below("It is one second later.", after(messages, second)))
+        assert d.calls_by_program() == [4]
+        # The same first words are no conversation that goes on.
+        d.right(CHAT, below("You are of another program.", messages[:1]))
+        assert d.calls_by_program() == [1, 4]
+        for _ in range(2):
+            d.right(CHAT, below("Nothing but this.", []))
+        assert d.calls_by_program() == [1, 1, 1, 4]
+
+
 def test_a_response_goes_on_in_the_program_of_the_one_before():
     with Door() as d:
         first = d.right(RESPONSES, BODIES[RESPONSES])

@@ -136,6 +136,7 @@ struct request {
     bool ends_program;                  /* with this request */
     bool is_conversation, has_origin;
     uint64_t conversation[2];           /* hash of its messages */
+    uint64_t bare_conversation[2];      /* the same without those of the system */
     uint8_t origin[AGX_ID_BYTES];       /* the program whose conversation goes on */
     void *own;                          /* of the dialect, from memory_take(); freed with it */
 };

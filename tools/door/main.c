@@ -137,7 +137,7 @@ static void print_plan(const struct door *door)
     print_row("calls", door->domains_count * o->door_calls.number, sizeof(struct choice));
     print_row("buffers of the appliance's", (uint64_t)door->domains_count * door->uplinks_count,
               sizeof(struct uplink) + 3 * (body + AGX_BUFFER_BYTES_MIN));
-    print_row("programs", o->door_programs.number, sizeof(struct program) + 4 * 48);
+    print_row("programs", o->door_programs.number, sizeof(struct program) + 8 * 40);
     print_row("tokenizer", 1, vocab_scratch_bytes((uint32_t)body) + 16 * (body + 1));
     print_row("a prompt", 1, body + AGX_PARTS_MAX * 4 + sizeof(struct conversation));
     print_row("bodies, prompts, answers", 1, o->door_memory.number);

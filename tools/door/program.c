@@ -7,9 +7,12 @@
  * ended, its conversation forgotten; a program with open requests never yields.
  *
  * A conversation is a chain of hashes, one for each message, under a key of this process. The chain
- * of a request is noted when it begins, and once more with the answer when it ends. A later request
- * is of the program of the longest chain that its own begins with and goes beyond: the same
- * conversation sent twice is two programs, as two clients that begin alike.
+ * of a request is noted when it ends, without and with the answer. A later request is of the
+ * program of the longest chain that its own begins with and goes beyond: the same conversation sent
+ * twice is two programs, as two clients that begin alike.
+ * A second chain leaves out the messages of the system. It counts where the first one leads nowhere:
+ * agents of one graph see the same conversation, each below its own instructions, and some clients
+ * write the time there.
  * Why hashes: the texts would be most of the door's memory. With 128 bits under a key that no
  * client knows, two conversations of one hash cannot be found.
  */
@@ -26,7 +29,7 @@
 
 #define WAYS            8
 #define ENDED_PER_PASS  64          /* places that programs_run() looks at, at least */
-#define CONVERSATIONS   4           /* for each program */
+#define CONVERSATIONS   8           /* for each program */
 
 struct conversation_end {
     uint64_t hash[2];
@@ -254,31 +257,57 @@ static struct chain begin_chain(const struct request *request)
     return (struct chain){{hash_fold(p->key[0], request->domain->index + 1), p->key[2]}};
 }
 
+/* Adds the messages to the chain, and finds the last end of a conversation on the way: NULL: none. */
+static const struct conversation_end *follow(const struct programs *p, struct chain *chain,
+                                             const struct chat *chat, bool leaves_out_system)
+{
+    const struct conversation_end *last = NULL;
+    uint32_t added = 0;
+    for (uint32_t i = 0; i < chat->messages_count; i++) {
+        if (leaves_out_system && chat->messages[i].role == CHAT_SYSTEM) {
+            continue;
+        }
+        const struct conversation_end *end = added++ > 0 ? find_chain(p, chain) : NULL;
+        last = end != NULL ? end : last;
+        add_message(p, chain, &chat->messages[i]);
+    }
+    return last;
+}
+
 void program_read_conversation(struct request *request, const struct chat *chat)
 {
     const struct programs *p = request->door->programs;
-    struct chain chain = begin_chain(request);
+    struct chain whole = begin_chain(request), bare = whole;
+    const struct conversation_end *end = follow(p, &whole, chat, false);
+    const struct conversation_end *bare_end = follow(p, &bare, chat, true);
+    end = end != NULL ? end : bare_end;
     request->is_conversation = chat->messages_count > 0;
-    request->has_origin = false;
-    for (uint32_t i = 0; i < chat->messages_count; i++) {
-        const struct conversation_end *end = i > 0 ? find_chain(p, &chain) : NULL;
-        if (end != NULL) {
-            request->has_origin = true;
-            memcpy(request->origin, end->program, AGX_ID_BYTES);
-        }
-        add_message(p, &chain, &chat->messages[i]);
+    request->has_origin = end != NULL;
+    if (end != NULL) {
+        memcpy(request->origin, end->program, AGX_ID_BYTES);
     }
-    memcpy(request->conversation, chain.hash, sizeof chain.hash);
+    memcpy(request->conversation, whole.hash, sizeof whole.hash);
+    memcpy(request->bare_conversation, bare.hash, sizeof bare.hash);
+}
+
+static void note_both(struct request *request, const uint64_t hash[2],
+                      const struct chat_message *answer)
+{
+    struct chain chain;
+    memcpy(chain.hash, hash, sizeof chain.hash);
+    note_chain(request->door, &chain, request->program);
+    add_message(request->door->programs, &chain, answer);
+    note_chain(request->door, &chain, request->program);
 }
 
 void program_note_answer(struct request *request, const struct chat_message *answer)
 {
     if (request->is_conversation && request->program != NULL) {
-        struct chain chain;
-        memcpy(chain.hash, request->conversation, sizeof chain.hash);
-        note_chain(request->door, &chain, request->program);
-        add_message(request->door->programs, &chain, answer);
-        note_chain(request->door, &chain, request->program);
+        note_both(request, request->conversation, answer);
+        if (memcmp(request->conversation, request->bare_conversation,
+                   sizeof request->conversation) != 0) {
+            note_both(request, request->bare_conversation, answer);
+        }
     }
 }
 

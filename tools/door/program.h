@@ -6,7 +6,8 @@
  *
  *   X-Agentix-Program; X-Session-ID, session_id, X-Claude-Code-Session-Id     headers
  *   prompt_cache_key; previous_response_id; metadata.user_id (Anthropic)      fields of the body
- *   the conversation: its messages begin with those of an earlier request
+ *   the conversation: its messages, or all but those of the system, begin with those of an earlier
+ *   request
  *
  * X-Agentix-Thread is the thread of the program, X-Agentix-Class its class, and X-Agentix-End ends
  * it with this request. A program without a request for door.program_idle is ended.
