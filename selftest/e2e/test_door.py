@@ -206,7 +206,8 @@ def test_a_context_that_is_too_small_is_said_in_words_that_clients_look_for():
         for path, body in ((CHAT, chat("word " * 5000)), (RESPONSES, {"input": "word " * 5000}),
                            (COMPLETIONS, {"prompt": "word", "max_tokens": 5000})):
             answer = d.post(path, body)
-            assert answer.status == 400 and answer.json["error"]["code"] == "context_length_exceeded"
+            assert answer.status == 400
+            assert answer.json["error"]["code"] == "context_length_exceeded"
         long = d.post(MESSAGES, chat("word " * 5000, max_tokens=5))
         assert long.json["error"]["message"].startswith("prompt is too long: "), long.text
         wide = d.post(MESSAGES, chat("word", max_tokens=5000))

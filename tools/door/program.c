@@ -10,9 +10,9 @@
  * of a request is noted when it ends, without and with the answer. A later request is of the
  * program of the longest chain that its own begins with and goes beyond: the same conversation sent
  * twice is two programs, as two clients that begin alike.
- * A second chain leaves out the messages of the system. It counts where the first one leads nowhere:
- * agents of one graph see the same conversation, each below its own instructions, and some clients
- * write the time there.
+ * A second chain leaves out the messages of the system. It counts where the first one leads
+ * nowhere: agents of one graph see the same conversation, each below its own instructions, and some
+ * clients write the time there.
  * Why hashes: the texts would be most of the door's memory. With 128 bits under a key that no
  * client knows, two conversations of one hash cannot be found.
  */
@@ -257,7 +257,7 @@ static struct chain begin_chain(const struct request *request)
     return (struct chain){{hash_fold(p->key[0], request->domain->index + 1), p->key[2]}};
 }
 
-/* Adds the messages to the chain, and finds the last end of a conversation on the way: NULL: none. */
+/* Adds the messages to the chain; the last end of a conversation on the way, or NULL. */
 static const struct conversation_end *follow(const struct programs *p, struct chain *chain,
                                              const struct chat *chat, bool leaves_out_system)
 {
