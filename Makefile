@@ -380,7 +380,7 @@ lab-check:  ## are the claims of docs/results.md those of its tables and figures
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame proxy text sdk vocab keys predictor chat flow core
+FUZZ := ini gguf wire frame proxy text sdk vocab keys predictor chat answer flow core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz fuzz-short fuzz-corpus: build/.setup-fuzz
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'

@@ -136,8 +136,9 @@ static bool may_stand(const struct chat_answer *answer, enum chat_place where, s
     case CHAT_AT_LINE:
         return before == '\n';
     case CHAT_AT_START:
-        return answer->at_start && place.spaces == place.at - answer->start &&
-               place.spaces <= SPACES_MAX;
+    case CHAT_AFTER_CALL:
+        return (where == CHAT_AT_START ? answer->at_start : answer->after_call) &&
+               place.spaces == place.at - answer->start && place.spaces <= SPACES_MAX;
     }
     return false;
 }
@@ -176,12 +177,11 @@ static struct found find_mark(const struct chat_answer *answer, struct place pla
 static void take_mark(struct chat_answer *answer, const struct chat_mark *mark, uint32_t spaces)
 {
     uint32_t bytes = (uint32_t)strlen(mark->text);
-    drop(answer, spaces);
     if (mark->is_call) {
-        chat_call_begin(answer, mark->is_kept ? 0 : bytes);
+        chat_call_begin(answer, mark->is_kept ? spaces : spaces + bytes);
         return;
     }
-    drop(answer, bytes);
+    drop(answer, spaces + bytes);
     answer->skips_spaces = true;
     if (mark == &thought_begins || mark == &thought_ends) {
         answer->in_thought = mark == &thought_begins;

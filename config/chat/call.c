@@ -41,6 +41,7 @@ static enum outcome take_byte(struct chat_answer *answer, const struct chat_step
     uint32_t taken = answer->at - answer->step_first;
     switch (step->kind) {
     case CHAT_STEP_TEXT:
+    case CHAT_STEP_MAYBE:
         return byte != step->text[taken] ? FAILS : step->text[taken + 1] == '\0' ? ENDS : TAKES;
     case CHAT_STEP_SPACES:
         return chat_json_space(byte) ? TAKES : PASSES;
@@ -95,9 +96,11 @@ static enum chat_call_verdict walk(struct chat_answer *answer)
         }
         enum outcome outcome =
             take_byte(answer, step, answer->memory[answer->start + answer->at]);
+        if (outcome == FAILS && (step->kind == CHAT_STEP_TEXT || step->kind == CHAT_STEP_MAYBE)) {
+            answer->at = answer->step_first;    /* here something else may begin */
+            outcome = step->kind == CHAT_STEP_MAYBE ? PASSES : FAILS;
+        }
         if (outcome == FAILS) {
-            /* What looked like the text may be the beginning of another mark. */
-            answer->at = step->kind == CHAT_STEP_TEXT ? answer->step_first : answer->at;
             return CHAT_CALL_BROKEN;
         }
         answer->at += outcome != PASSES;
@@ -275,11 +278,11 @@ static bool are_calls(struct chat_answer *answer)
     return are;
 }
 
-void chat_call_begin(struct chat_answer *answer, uint32_t mark_bytes)
+void chat_call_begin(struct chat_answer *answer, uint32_t bytes)
 {
     answer->in_call = true;
     answer->step = 0;
-    answer->step_first = answer->at = mark_bytes;
+    answer->step_first = answer->at = bytes;
     answer->json = (struct chat_json){.depth = 0};
     answer->name = answer->body = answer->calls = (struct chat_span){0, 0};
 }

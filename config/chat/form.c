@@ -3,6 +3,9 @@
  * What: the table of forms. Each is the reverse of what a format writes for an answer that calls
  * tools: qwen.c, llama.c, mistral.c, deepseek.c, plain.c. A format without a row has neither tools
  * nor thoughts.
+ *
+ * In most files the marks of Llama, Mistral and DeepSeek are control tokens, of which TOKENS carry
+ * no text. So these forms are known without their marks, too, by the words that stand between.
  */
 #include "config/chat/form.h"
 
@@ -11,6 +14,7 @@
 #include "config/base/assert.h"
 
 #define TEXT(literal) {CHAT_STEP_TEXT, literal}
+#define MAYBE(literal) {CHAT_STEP_MAYBE, literal}
 #define NAME(end)     {CHAT_STEP_NAME, end}
 #define SPACES        {CHAT_STEP_SPACES, NULL}
 #define JSON          {CHAT_STEP_JSON, NULL}
@@ -23,18 +27,24 @@
 /* {"name": ..., "parameters": {...}} is all of the answer. Further ones come after a semicolon. */
 #define LLAMA .marks = {{.text = "{", .place = CHAT_AT_START, .is_call = true, .is_kept = true}, \
                         {.text = "<|python_tag|>", .place = CHAT_AT_START},                      \
-                        {.text = ";", .place = CHAT_AT_START}},                                  \
+                        {.text = ";", .place = CHAT_AFTER_CALL}},                                \
               .steps = {JSON}, .knows_tools = true
 
 /* [TOOL_CALLS] [{"name": ..., "arguments": {...}, "id": ...}, ...] */
-#define MISTRAL .marks = {{.text = "[TOOL_CALLS]", .is_call = true}}, .steps = {JSON}
+#define MISTRAL .marks = {{.text = "[TOOL_CALLS]", .is_call = true},      \
+                          {.text = "[{", .place = CHAT_AT_START,          \
+                           .is_call = true, .is_kept = true}},            \
+                .steps = {JSON}, .knows_tools = true
 
 /* The list of calls is not always closed (deepseek.c), so its marks say nothing. */
-#define DEEPSEEK .marks = {{.text = "<｜tool▁call▁begin｜>", .is_call = true},  \
-                           {.text = "<｜tool▁calls▁begin｜>"},                  \
-                           {.text = "<｜tool▁calls▁end｜>"}},                   \
-                 .steps = {TEXT("function<｜tool▁sep｜>"), NAME("\n"), TEXT("```json\n"), JSON, \
-                           SPACES, TEXT("```"), TEXT("<｜tool▁call▁end｜>")}
+#define DEEPSEEK .marks = {{.text = "<｜tool▁call▁begin｜>", .is_call = true},     \
+                           {.text = "<｜tool▁calls▁begin｜>"},                     \
+                           {.text = "<｜tool▁calls▁end｜>"},                       \
+                           {.text = "function", .place = CHAT_AT_LINE,           \
+                            .is_call = true, .is_kept = true}},                  \
+                 .steps = {MAYBE("function"), MAYBE("<｜tool▁sep｜>"), NAME("\n"), \
+                           TEXT("```json\n"), JSON, SPACES, TEXT("```"),         \
+                           MAYBE("<｜tool▁call▁end｜>")}, .knows_tools = true
 
 /* Act: NAME[ ARGUMENT ] */
 #define PLAIN .marks = {{.text = "Act: ", .place = CHAT_AT_LINE, .is_call = true}, \

@@ -6,21 +6,22 @@
  */
 #include "config/chat/chat.h"
 
-#define CHAT_MARKS_MAX 3u
-#define CHAT_STEPS_MAX 8u
+#define CHAT_MARKS_MAX 4u
+#define CHAT_STEPS_MAX 9u
 
-enum chat_place { CHAT_ANYWHERE, CHAT_AT_START, CHAT_AT_LINE };
+enum chat_place { CHAT_ANYWHERE, CHAT_AT_START, CHAT_AT_LINE, CHAT_AFTER_CALL };
 
 struct chat_mark {
     const char *text;               /* NULL: no further mark */
     enum chat_place place;          /* of the answer, where it is a mark */
     bool is_call;                   /* a call begins; or it says nothing, and is left out */
-    bool is_kept;                   /* it is the first byte of the call's JSON */
+    bool is_kept;                   /* the first step begins with it, not after it */
 };
 
 enum chat_step_kind {
     CHAT_STEP_END,
     CHAT_STEP_TEXT,                 /* this text */
+    CHAT_STEP_MAYBE,                /* this text, or nothing */
     CHAT_STEP_SPACES,               /* any, or none */
     CHAT_STEP_NAME,                 /* the tool's, up to this text of one byte, and that */
     CHAT_STEP_JSON,                 /* of the call, of several, or of the arguments */

@@ -265,11 +265,13 @@ static void test_read_text_before_and_after_calls_loses_only_spaces_between(void
                     " <tool_call>{\"arguments\":{\"a\":[1e5]},\"name\":\"x.y\"}</tool_call>\n"
                     "Done. ");
     assert_said("I add.\nDone. ", "", "calc  {};x.y  {\"a\":[1e5]};");
-    read("mistral-nemo", "So:[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}} ]\n");
-    assert_said("So:", "", "f  {};");
+    read("mistral-nemo", "So:[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {}} ]\n");
+    assert_said("So:", "", "now  {};");
     read("llama3.1", "\n<|python_tag|>{\"name\": \"calc\", \"parameters\": {\"a\": \"b\"}}; "
                      "{\"name\": \"now\", \"parameters\": {}}");
     assert_said("", "", "calc  {\"a\": \"b\"};now  {};");
+    read("llama3.1", "; no");
+    assert_said("; no", "", "");
     read("plain", "Think: I add.\nAct: calc[ 1+\"2\"\\ ]\nAct: now[  ]");
     assert_said("Think: I add.", "", "calc  {\"sum\": \"1+\\\"2\\\"\\\\\"};"
                                      "now  {\"input\": \"\"};");
@@ -340,12 +342,26 @@ static void test_read_what_is_no_call_is_text(void **state)
     }
 }
 
+/* Control tokens have no text. */
+static void test_read_calls_without_the_text_of_control_tokens(void **state)
+{
+    read("mistral-v3", " [{\"name\": \"calc\", \"arguments\": {}}]");
+    assert_said("", "", "calc  {};");
+    read("mistral-v3", " [{\"name\": \"other\", \"arguments\": {}}]");
+    assert_said(" [{\"name\": \"other\", \"arguments\": {}}]", "", "");
+    read("deepseek-r1", "So it is a function.\nfunctioncalc\n```json\n{\"a\": 1}\n```\n"
+                        "functionnow\n```json\n{}\n```");
+    assert_said("So it is a function.", "", "calc  {\"a\": 1};now  {};");
+    read("deepseek-r1", "functionx\n```json\n{}\n``` \n");
+    assert_said("functionx\n```json\n{}\n``` \n", "", "");
+}
+
 static void test_read_a_call_after_a_broken_one(void **state)
 {
     read("qwen3", "<tool_call>{} <tool_call>{\"name\": \"calc\", \"arguments\": {}}</tool_call>");
     assert_said("<tool_call>{} ", "", "calc  {};");
-    read("qwen3", "<tool_call>x<tool_call>{\"name\": \"calc\", \"arguments\": {}}</tool_call>");
-    assert_said("<tool_call>x", "", "calc  {};");
+    read("qwen3", "a <tool_call>x <tool_call>{\"name\": \"calc\", \"arguments\": {}}</tool_call>");
+    assert_said("a <tool_call>x", "", "calc  {};");
 }
 
 static void test_read_a_call_that_is_cut_off_is_text(void **state)
@@ -397,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_read_thoughts_of_formats_that_think),
         cmocka_unit_test(test_read_after_a_tools_result_begins_as_the_prompt_does),
         cmocka_unit_test(test_read_what_is_no_call_is_text),
+        cmocka_unit_test(test_read_calls_without_the_text_of_control_tokens),
         cmocka_unit_test(test_read_a_call_after_a_broken_one),
         cmocka_unit_test(test_read_a_call_that_is_cut_off_is_text),
         cmocka_unit_test(test_read_a_call_too_long_is_text),
