@@ -98,7 +98,7 @@ def test_a_task_that_is_cancelled_cancels_its_call():
 def test_calls_go_on_after_a_break_with_the_same_tokens():
     async def broken(client):
         call = client.call(PROMPT, max_tokens=400, ignore_eos=True)
-        first = await anext(call)
+        first = await call.__anext__()
         break_off(client)
         rest = "".join([piece async for piece in call])
         return first + rest, await call

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Client of the Agentix appliance: calls, and workflows of calls. docs/python.md is its page."""
-from agentix.call import Call, Reply
+"""Client of the Agentix appliance: calls, programs of calls, and workflows. docs/python.md is its
+page."""
+from agentix.call import Call, Reply, Stream
 from agentix.chat import Format, Markup, Prompt
-from agentix.client import Client, connect
+from agentix.client import Client
+from agentix.connect import Connecting, connect
 from agentix.connection import read_key
 from agentix.errors import Error, Failed, Lost, ProtocolError, Refused
 from agentix.flow import Flow, Node
+from agentix.program import Program, Totals
 from agentix.run import Row, Run
 from agentix.sampling import Sampling
+from agentix.sync import SyncClient, SyncProgram, SyncStream
 
-__all__ = ["Call", "Client", "Error", "Failed", "Flow", "Format", "Lost", "Markup", "Node",
-           "Prompt", "ProtocolError", "Refused", "Reply", "Row", "Run", "Sampling", "connect",
-           "read_key"]
+__version__ = "1.1"
+__all__ = [
+    # Calls, and what can go wrong.
+    "Call", "Client", "Connecting", "Program", "Reply", "Sampling", "Stream", "SyncClient",
+    "SyncProgram", "SyncStream", "Totals", "connect", "read_key",
+    "Error", "Failed", "Lost", "ProtocolError", "Refused",
+    # Conversations and workflows.
+    "Flow", "Format", "Markup", "Node", "Prompt", "Row", "Run"]

@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: MIT
 """One call: the request, and what came back for it."""
+from __future__ import annotations
+
 import asyncio
 import dataclasses
 import secrets
 import struct
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional,
+                    Sequence, Tuple, Union)
 
-from agentix import frames, wire
-from agentix.errors import Failed, ProtocolError
+from agentix import chat, frames, wire
+from agentix.errors import Error, Failed, ProtocolError, Refused
+from agentix.sampling import Sampling
 
+if TYPE_CHECKING:
+    from agentix.client import Client, Pauses
+
+# What a call may be asked: a text, token ids, a conversation, what a chat format has made of one.
+Prompted = Union[str, Iterable[int], Sequence[chat.Message], chat.Prompt]
+Piece = Union[str, List[int]]       # of an answer: text, or token ids
 FINISHES = {frames.LENGTH: "length", frames.EOS: "eos", frames.STOP_ID: "stop_id",
             frames.STOP_TEXT: "stop_text", frames.CANCELLED: "cancelled",
             frames.DEADLINE: "deadline", frames.FAILED: "failed"}
@@ -17,9 +28,9 @@ SHUTDOWN = next(code for code, row in frames.STATUSES.items() if row[0] == "GONE
 @dataclasses.dataclass(frozen=True)
 class Reply:
     """`finish`: length, eos, stop_id or stop_text. Times are in seconds; `digest` covers all
-    tokens."""
+    tokens. str() of it is its text."""
     text: str
-    tokens: list
+    tokens: List[int]
     finish: str
     prompt_tokens: int
     cached_tokens: int
@@ -29,14 +40,21 @@ class Reply:
     total_s: float
     digest: int
 
+    @property
+    def generated_tokens(self) -> int:
+        return len(self.tokens)
 
-def encode(fields, prompt, sampling, text):
+    def __str__(self) -> str:
+        return self.text
+
+
+def encode(fields: Dict[str, Any], prompt: Any, sampling: Sampling, text: bool) -> bytes:
     """A whole CALL frame. `prompt` is a text, ids, or a chat.Prompt, whose parts alternate."""
     flags = (frames.WANT_TEXT if text else 0) | (frames.IGNORE_EOS if sampling.ignore_eos else 0)
-    lengths = []
+    lengths: List[int] = []
     if isinstance(prompt, str):
         body, flags = prompt.encode(), flags | frames.TEXT_PROMPT | frames.ADD_BOS
-    elif hasattr(prompt, "parts"):
+    elif isinstance(prompt, chat.Prompt):
         parts = [part.encode() for part in prompt.parts]
         body, lengths = b"".join(parts), [len(part) for part in parts]
         flags |= frames.TEXT_PROMPT | frames.PARSE_SPECIAL
@@ -55,39 +73,60 @@ class Call:
     A task that is cancelled while it waits cancels the call."""
     is_flow = False
 
-    def __init__(self, client, call_id, fields, request):
+    def __init__(self, client: Client, call_id: int, fields: Dict[str, Any],
+                 request: Tuple[Prompted, Sampling, bool]) -> None:
         self.client, self.id = client, call_id
-        self.program = fields["program_id"]
+        self.program: bytes = fields["program_id"]
         self.wants_text = request[2]
-        self.frame = encode({"call_id": call_id, **fields}, *request)
-        self.tokens, self.bytes = [], bytearray()
+        self._fields, self._request = {"call_id": call_id, **fields}, request
+        # A conversation is encoded when its format is known, and all else here, where it can raise.
+        self._frame = b"" if chat.is_conversation(request[0]) else encode(self._fields, *request)
+        self.tokens: List[int] = []
+        self.bytes = bytearray()
         self._seen, self._seen_bytes = 0, 0         # over this connection
         self._read, self._read_bytes = 0, 0         # by `async for`
-        self._pauses, self._is_accepted = None, False
+        self._pauses: Optional[Pauses] = None
+        self.is_cancelled = False                   # by us; the appliance may not know yet
         self._news = asyncio.Event()
-        self._done = asyncio.get_running_loop().create_future()
-        self._starting = None
+        self._done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._starting: Optional[asyncio.Task[None]] = None
+        self.on_end: Callable[[Call], None] = lambda call: None     # before its waiters go on
 
     @property
-    def text(self):
+    def text(self) -> str:
         return self.bytes.decode(errors="replace")
 
     # ---- for the caller --------------------------------------------------------------------------
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, None, Reply]:
         return self._result().__await__()
 
-    async def _result(self):
+    async def _result(self) -> Reply:
         try:
             return await asyncio.shield(self._done)
         except asyncio.CancelledError:
             self.cancel()
             raise
 
-    def __aiter__(self):
+    @property
+    def is_done(self) -> bool:
+        return self._done.done()
+
+    @property
+    def reply(self) -> Reply:
+        """Of a call that has ended."""
+        if not self.is_done:
+            raise Error("the call has not ended")
+        return self._done.result()
+
+    async def wait(self) -> None:
+        """For its end, whatever that is."""
+        await asyncio.wait([self._done])
+
+    def __aiter__(self) -> Call:
         return self
 
-    async def __anext__(self):
+    async def __anext__(self) -> Piece:
         while True:
             piece = self._next_piece()
             if piece:
@@ -102,56 +141,70 @@ class Call:
                 self.cancel()
                 raise
 
-    def _next_piece(self):
+    def _next_piece(self) -> Piece:
         if self.wants_text:
-            piece = self.bytes[self._read_bytes:].decode(errors="replace")
+            text = self.bytes[self._read_bytes:].decode(errors="replace")
             self._read_bytes = len(self.bytes)
-        else:
-            piece = self.tokens[self._read:]
-            self._read = len(self.tokens)
-        return piece
+            return text
+        tokens = self.tokens[self._read:]
+        self._read = len(self.tokens)
+        return tokens
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Asks the appliance to end it; the call then fails as cancelled."""
+        self.is_cancelled = True
         if self._starting is not None:
             self._starting.cancel()
-        if self.client.is_current(self):
+        if self.client.is_current(self) and self.client.is_connected:
             self.client.send(wire.frame(frames.CANCEL, wire.pack(
                 frames.CANCEL, call_id=self.id, program_id=self.program)))
         elif not self._done.done():
-            self.fail(Failed("the call", 0, frames.CANCELLED))
+            self._fail_as_cancelled()
+
+    def _fail_as_cancelled(self) -> None:
+        """Here alone: the appliance has cancelled it when the connection broke."""
+        self.client.end(self)
+        self.fail(Failed("the call", 0, frames.CANCELLED))
 
     # ---- for the client --------------------------------------------------------------------------
 
-    def start(self, room):
+    def start(self, room: asyncio.Semaphore) -> None:
         """When there is room among the calls of the connection; at once, if there is."""
         self._starting = asyncio.create_task(self._start(room))
 
-    async def _start(self, room):
+    async def _start(self, room: asyncio.Semaphore) -> None:
         async with room:
-            self._starting = None
             try:
+                if not self._frame:
+                    self._frame = await self._encode_conversation()
+                self._starting = None
                 self.client.begin(self)
             except Exception as error:
                 self.client.end(self)
                 self.fail(error)
-            await asyncio.wait([self._done])
+            await self.wait()
 
-    def send(self):
-        if self.client.is_current(self):
+    async def _encode_conversation(self) -> bytes:
+        messages, sampling, text = self._request
+        prompt = await self.client.chat_prompt(messages)    # type: ignore[arg-type]
+        return encode(self._fields, prompt, sampling.with_stop(prompt.stop), text)
+
+    def send(self) -> None:
+        if self.is_cancelled:
+            self._fail_as_cancelled()
+        elif self.client.is_current(self):
             self._seen = self._seen_bytes = 0
-            self._is_accepted = False
-            self.client.send(self.frame)
+            self.client.send(self._frame)
 
-    def take(self, kind, got, rest):
+    def take(self, kind: int, got: wire.Fields, rest: bytes) -> None:
         if kind == frames.ACCEPT:
-            self._is_accepted, self._pauses = True, None
+            self._pauses = None
         elif kind == frames.TOKENS:
             self._take_tokens(got, *wire.tokens_and_text(got, rest))
         elif kind == frames.DONE:
             self._finish(got)
 
-    def _take_tokens(self, got, tokens, text):
+    def _take_tokens(self, got: wire.Fields, tokens: List[int], text: bytes) -> None:
         if got["first_index"] != self._seen:
             raise ProtocolError("a token is missing, or comes twice")
         known = self.tokens[self._seen:self._seen + len(tokens)]
@@ -164,7 +217,7 @@ class Call:
         self._seen_bytes += len(text)
         self._news.set()
 
-    def _finish(self, got):
+    def _finish(self, got: wire.Fields) -> None:
         if got["finish"] == frames.FAILED and got["status"] == SHUTDOWN:
             return                          # a break like others: it is sent to the next start
         if got["generated_tokens"] != self._seen or got["digest"] != wire.digest(
@@ -179,7 +232,7 @@ class Call:
             got["cached_tokens"], got["preemptions"], got["wait_us"] / 1e6,
             got["service_us"] / 1e6, got["total_us"] / 1e6, got["digest"]))
 
-    def refuse(self, error):
+    def refuse(self, error: Refused) -> None:
         if error.frame_type != frames.CALL:
             return                          # a CANCEL that came too late
         self._pauses = self._pauses or self.client.pauses()
@@ -187,13 +240,45 @@ class Call:
             self.client.end(self)
             self.fail(error)
 
-    def fail(self, error):
+    def fail(self, error: Exception) -> None:
         if not self._done.done():
             self._done.set_exception(error)
             self._done.exception()          # read here, so that a call that is left is no warning
+            self.on_end(self)
         self._news.set()
 
-    def _settle(self, reply):
+    def _settle(self, reply: Reply) -> None:
         if not self._done.done():
             self._done.set_result(reply)
+            self.on_end(self)
         self._news.set()
+
+
+class Stream:
+    """What a call says, as it comes; then `reply`. A stream that is left, by close() or because
+    nothing refers to it any more, cancels its call."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Piece:
+        return await self.call.__anext__()
+
+    @property
+    def reply(self) -> Reply:
+        """Once it has ended."""
+        return self.call.reply
+
+    def close(self) -> None:
+        if not self.call.is_done and not self._loop.is_closed():
+            self.call.cancel()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()

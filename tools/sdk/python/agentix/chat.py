@@ -5,10 +5,15 @@ message alike. selftest/e2e/test_sdk_python.py compares them with `agx render`.
 
 A prompt has two kinds of text. Special tokens are found in what the format writes (Markup), and
 never in what the conversation says."""
+from __future__ import annotations
+
 import dataclasses
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple, Union
 
 from agentix.errors import Error
 
+# Of a conversation: a pair, or the dict that other libraries take.
+Message = Union[Tuple[str, str], Mapping[str, str]]
 ROLES = ("system", "user", "assistant")
 
 
@@ -19,10 +24,10 @@ class Markup(str):
 @dataclasses.dataclass(frozen=True)
 class Row:
     """What comes before and after a message of the system, the user, the assistant."""
-    before: tuple
-    after: tuple
+    before: Tuple[str, ...]
+    after: Tuple[str, ...]
     answer: str                     # before the answer
-    stop: tuple = ()                # texts that end an answer, where the model has no token for it
+    stop: Tuple[str, ...] = ()      # texts that end an answer, where there is no token for it
     strips: bool = False            # messages are stripped
     bos: bool = False               # the prompt begins with BOS
     looks_at_all: bool = False      # for a system message; else only at the first message
@@ -35,7 +40,7 @@ IM = ("<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n")
 IM_END = 3 * ("<|im_end|>\n",)
 HEADER = "<|start_header_id|>{}<|end_header_id|>\n\n"
 ANGLES = ("<|system|>\n", "<|user|>\n", "<|assistant|>\n")
-ROWS = {
+ROWS: Dict[str, Row] = {
     "plain": Row(("", "User: ", "Bot: "), 3 * ("\n",), "Bot:", ("\nUser:",), strips=True, bos=True),
     "chatml": Row(IM, IM_END, IM[2]),
     "chatml-bos": Row(IM, IM_END, IM[2], bos=True),
@@ -57,24 +62,30 @@ ROWS = {
 }
 
 
-def as_messages(messages):
+def as_messages(messages: Iterable[Message]) -> Iterator[Tuple[str, str]]:
     """(role, content) of each: pairs, or the dicts that other libraries take."""
     for each in messages:
-        role, content = (each["role"], each["content"]) if isinstance(each, dict) else each
+        role, content = (each["role"], each["content"]) if isinstance(each, Mapping) else each
         if role not in ROLES:
             raise ValueError(f"{role}: a role is system, user or assistant")
         yield role, content
+
+
+def is_conversation(prompt: object) -> bool:
+    """True when it is a list of messages; a list of token ids is none."""
+    return isinstance(prompt, (list, tuple)) and len(prompt) > 0 and \
+        isinstance(prompt[0], (list, tuple, Mapping))
 
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
     """`pieces`: Markup, and texts of the conversation. `stop`: what ends the answer, besides
     tokens of the model."""
-    pieces: tuple
-    stop: tuple
+    pieces: Tuple[str, ...]
+    stop: Tuple[str, ...]
 
     @property
-    def parts(self):
+    def parts(self) -> List[str]:
         """For CALL: of the template, of the conversation, and so on."""
         parts = [""]
         for piece in self.pieces:
@@ -94,41 +105,42 @@ class Format:
     system: str = ""
 
     @classmethod
-    def of_chat(cls, said, system):
+    def of_chat(cls, said: Mapping[str, Any], system: str) -> Format:
         names = {key: said[key].rstrip(b"\0").decode() for key in ("format", "bos", "eos")}
         if said["verdict"] == 2:
             raise Error("the model's chat template is not known; name a format: chat.Format(...)")
         return cls(names["format"], names["bos"], names["eos"], system)
 
     @property
-    def row(self):
+    def row(self) -> Row:
         if self.name not in ROWS:
             raise Error(f"this package does not write the chat format {self.name}; it writes "
                         f"{', '.join(ROWS)}. Write its marks as chat.Markup(...)")
         return ROWS[self.name]
 
-    def prompt(self, messages, bos=True):
+    def prompt(self, messages: Iterable[Message], bos: bool = True) -> Prompt:
         """`bos` False: what sends the prompt puts BOS before it."""
-        row, pieces = self.row, []
-        messages = list(as_messages(messages))
-        self._check(messages)
-        looked_at = messages if row.looks_at_all else messages[:1]
+        row = self.row
+        pieces: List[str] = []
+        said = list(as_messages(messages))
+        self._check(said)
+        looked_at = said if row.looks_at_all else said[:1]
         says_one = self.system or row.insists
         if says_one and all(role != "system" for role, _ in looked_at):
             pieces += [Markup(row.before[0] + self.system + row.after[0])]
-        for role, content in messages:
+        for role, content in said:
             index = ROLES.index(role)
             pieces += [Markup(row.before[index]), content.strip() if row.strips else content,
                        Markup(row.after[index])]
         pieces = [Markup(BOS if row.bos and bos else ""), *pieces, Markup(row.answer)]
         return Prompt(tuple(self._spell(piece) for piece in pieces if piece), row.stop)
 
-    def _spell(self, piece):
+    def _spell(self, piece: str) -> str:
         if not isinstance(piece, Markup):
             return piece
         return Markup(piece.replace(BOS, self.bos).replace(EOS, self.eos))
 
-    def _check(self, messages):
+    def _check(self, messages: List[Tuple[str, str]]) -> None:
         if not messages or messages[-1][0] == "assistant":
             raise ValueError("a conversation ends with a question")
         if not self.row.recalls and any(role == "assistant" for role, _ in messages):

@@ -6,17 +6,22 @@ What is open is an *exchange*: an object with `send()`, which makes all its fram
 beginning, `take(kind, got, rest)` and `fail(error)`. After a break the client calls send() of each
 again; the protocol promises that the answers are the same, so an exchange compares what it has.
 """
+from __future__ import annotations
+
 import asyncio
 import collections
 import random
 import secrets
 import time
+from typing import (Any, Callable, Deque, Dict, Iterable, Optional, Protocol, Sequence, Set, Tuple,
+                    Union)
 
 from agentix import frames, wire
-from agentix.call import Call
-from agentix.chat import Format, Prompt
-from agentix.connection import Connection, affinity_key, read_key
+from agentix.call import Call, Prompted, Stream
+from agentix.chat import Format, Message, Prompt
+from agentix.connection import Connection, Key, affinity_key
 from agentix.errors import Error, Lost, ProtocolError, Refused
+from agentix.program import Program
 from agentix.sampling import Sampling
 
 PAUSE_LEAST_S, PAUSE_MOST_S = 0.01, 0.5
@@ -29,55 +34,62 @@ FLOW_REQUESTS = {frames.FLOW_OPEN, frames.ROW, frames.ANSWER, frames.FLOW_CLOSE,
                  frames.FLOW_CANCEL}
 
 
-async def connect(address="127.0.0.1:7411", *, key=None, key_file=None, patience_s=60.0,
-                  affinity=""):
-    """A client that is connected. `key` is an id and 32 bytes, `key_file` a file as
-    `agx --key-file` takes it. A refusal as busy, or a break, is borne for `patience_s`. A load
-    balancer in front of several appliances gives equal `affinity` the same one (docs/fleet.md):
-    the name of a session, of at most 63 bytes; without one the client has a random one."""
-    client = Client(address, read_key(key_file) if key_file else key, patience_s, affinity)
-    await client.open()
-    return client
+class Exchange(Protocol):
+    """What the client needs of a call, and of a run of a flow."""
+    is_flow: bool
+    id: int
+
+    def send(self) -> None: ...
+    def take(self, kind: int, got: wire.Fields, rest: bytes) -> None: ...
+    def refuse(self, error: Refused) -> None: ...
+    def fail(self, error: Exception) -> None: ...
 
 
 class Pauses:
     """Of one request that finds the appliance busy, or gone: longer and longer, with chance."""
 
-    def __init__(self, patience_s):
-        self.patience_s, self.tries, self.since = patience_s, 0, None
+    def __init__(self, patience_s: float) -> None:
+        self.patience_s, self.tries = patience_s, 0
+        self.since: Optional[float] = None
 
-    def next(self, hint_ms=0):
+    def next(self, hint_ms: int = 0) -> Optional[float]:
         """Seconds, or None: it has been enough."""
         self.since = self.since or time.monotonic()
         if time.monotonic() - self.since > self.patience_s:
             return None
-        least = max(hint_ms / 1000, min(PAUSE_MOST_S, PAUSE_LEAST_S * 2 ** min(self.tries, 10)))
+        own_s: float = min(PAUSE_MOST_S, PAUSE_LEAST_S * 2 ** min(self.tries, 10))
         self.tries += 1
-        return least * random.uniform(1, 1.5)
+        return max(hint_ms / 1000, own_s) * random.uniform(1, 1.5)
 
 
 class Client:
-    """`welcome` has what the appliance said of itself; `program` is the one whose calls name no
-    other. `async with await agentix.connect(...) as client:` closes it."""
+    """`welcome` has what the appliance said of itself; calls that name no program are of one that
+    the client has for them. `async with agentix.connect(...) as client:` closes it."""
 
-    def __init__(self, address, key=None, patience_s=60.0, affinity=""):
+    def __init__(self, address: str, key: Optional[Key] = None, patience_s: float = 60.0,
+                 affinity: str = "") -> None:
         self.address, self.key, self.patience_s = address, key, patience_s
         self.affinity = affinity_key(affinity).decode()     # every connection has the same
-        self.program = secrets.token_bytes(wire.ID_BYTES)
-        self.welcome = None
-        self._connection, self._serving = None, None
-        self._exchanges = {}            # (is_flow, id) -> exchange
+        self.own_program = secrets.token_bytes(wire.ID_BYTES)
+        self.welcome: wire.Fields = {}
+        self.programs: Set[Program] = set()     # those that a restarted appliance is told again
+        self._connection: Optional[Connection] = None
+        self._serving: Optional[asyncio.Task[None]] = None
+        self._exchanges: Dict[Tuple[bool, int], Exchange] = {}      # by is_flow and id
         self._last_id = secrets.randbits(62)
-        self._waiting = collections.defaultdict(collections.deque)     # kind -> futures, in order
-        self._room, self._is_open, self._format = None, asyncio.Event(), None
+        # Of requests that are answered in order: kind -> futures.
+        self._waiting: Dict[int, Deque[asyncio.Future[Any]]] = \
+            collections.defaultdict(collections.deque)
+        self._room, self._is_open = asyncio.Semaphore(0), asyncio.Event()
+        self._format: Optional[Format] = None
 
-    async def open(self):
+    async def open(self) -> Client:
         await self._connect()
         self._serving = asyncio.create_task(self._serve())
         self._room = asyncio.Semaphore(self.welcome["calls_per_connection_max"])
         return self
 
-    async def close(self):
+    async def close(self) -> None:
         """Ends the connection; the appliance cancels what is still open."""
         if self._serving is not None:
             self._serving.cancel()
@@ -85,69 +97,110 @@ class Client:
         self._drop(Error("the client was closed"))
         self._disconnect()
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Client:
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def call(self, prompt, *, max_tokens=128, program=None, thread=0, text=True, deadline_s=0,
-             **sampling):
-        """Starts a call. `prompt` is a text, token ids, or what chat_prompt() gives. Await it for
-        its Reply, or read it as it comes: `async for text in client.call(...)`.
+    def call(self, prompt: Prompted, *, max_tokens: int = 128,
+             program: Union[str, bytes, None] = None, thread: int = 0, text: bool = True,
+             deadline_s: float = 0, **sampling: Any) -> Call:
+        """Starts a call. `prompt` is a text, token ids, a conversation, or what chat_prompt()
+        gives. Await it for its Reply, or read it as it comes: `async for text in client.call(...)`.
 
         sampling: temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, ignore_eos."""
         fields = {"max_tokens": max_tokens, "thread": thread, "deadline": int(deadline_s * 1e6),
-                  "program_id": wire.program_id(program or self.program)}
+                  "program_id": wire.program_id(program or self.own_program)}
         call = Call(self, self.next_id(), fields, (prompt, Sampling(**sampling), text))
         call.start(self._room)
         return call
 
-    async def start_program(self, name, program_class=""):
+    def chat(self, messages: Sequence[Message], **options: Any) -> Call:
+        """Asks for the next answer of a conversation, in the model's chat format."""
+        return self.call(messages, **options)
+
+    def generate(self, prompt: Prompted, **options: Any) -> Stream:
+        """A call as a stream of what it says: `async for`. A stream that is left, by close() or
+        because nothing refers to it any more, cancels its call. `options` are those of call()."""
+        return Stream(self.call(prompt, **options))
+
+    def program(self, name: Optional[str] = None, *, agent: str = "") -> Program:
+        """A program, which lasts as long as its block: `async with client.program(...) as p:`.
+        Equal names are one program, in other clients too; without a name it has an id of its own.
+        `agent` names its class: programs of one kind have one, and foretell each other's cost."""
+        return Program(self, name, agent)
+
+    async def start_program(self, name: Union[str, bytes],
+                            program_class: str = "") -> wire.Fields:
         """Optional: names the class of a program before its first call."""
         payload = wire.pack(frames.PROGRAM_START, program_id=wire.program_id(name))
-        return await self._ask(frames.PROGRAM_START, payload + program_class.encode())
+        return await self.ask_patiently(frames.PROGRAM_START, payload + program_class.encode())
 
-    async def end_program(self, name):
+    async def end_program(self, name: Union[str, bytes]) -> wire.Fields:
         """Calls, service and wait of the program."""
         return await self._ask(frames.PROGRAM_END,
                                wire.pack(frames.PROGRAM_END, program_id=wire.program_id(name)))
 
-    async def ping(self):
+    async def ping(self) -> wire.Fields:
         return await self._ask(frames.PING, wire.pack(frames.PING, nonce=self.next_id()))
 
-    async def chat_format(self):
+    async def chat_format(self) -> Format:
         """How the model wants a conversation to be written."""
         while self._format is None:
-            said, system = None, b""
-            while said is None or len(system) < said["system_bytes"]:
-                said = await self._ask(frames.CHAT_ASK, wire.pack(
-                    frames.CHAT_ASK, nonce=self.next_id(), first=len(system)))
+            said, system = await self._ask_chat(0), b""
+            while True:
                 system += said["system"][:said["system_bytes"] - len(system)]
+                if len(system) >= said["system_bytes"]:
+                    break
+                said = await self._ask_chat(len(system))
             self._format = Format.of_chat(said, system.decode())
         return self._format
 
-    async def chat_prompt(self, messages, format=None) -> Prompt:
+    async def chat_prompt(self, messages: Iterable[Message],
+                          format: Optional[Format] = None) -> Prompt:
         """A conversation as the prompt that asks for the next answer."""
         return (format or await self.chat_format()).prompt(messages)
 
-    async def _ask(self, kind, payload):
+    async def _ask_chat(self, first: int) -> wire.Fields:
+        return await self.ask_patiently(frames.CHAT_ASK, wire.pack(
+            frames.CHAT_ASK, nonce=self.next_id(), first=first))
+
+    async def ask_patiently(self, kind: int, payload: bytes) -> wire.Fields:
+        """A request that may be made twice: over breaks, and until the appliance is not busy."""
+        pauses = self.pauses()
+        while True:
+            try:
+                return await self._ask(kind, payload)
+            except (Lost, Refused) as error:
+                is_final = isinstance(error, Refused) and not error.is_busy
+                pause_s = None if is_final else pauses.next(getattr(error, "retry_ms", 0))
+                if pause_s is None or self._serving is None or self._serving.done():
+                    raise
+                await asyncio.sleep(pause_s)
+
+    async def _ask(self, kind: int, payload: bytes) -> wire.Fields:
         """A request that is answered in order; a break fails it."""
         await self.connected()
-        future = asyncio.get_running_loop().create_future()
+        return await self._post(kind, payload)
+
+    def _post(self, kind: int, payload: bytes) -> asyncio.Future[wire.Fields]:
+        future: asyncio.Future[wire.Fields] = asyncio.get_running_loop().create_future()
+        # Read here, so that an answer that nothing waits for is no warning.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._waiting[kind].append(future)
         self.send(wire.frame(kind, payload))
-        return await future
+        return future
 
     # ---- exchanges -------------------------------------------------------------------------------
 
-    def next_id(self):
+    def next_id(self) -> int:
         self._last_id += 1
         return self._last_id
 
-    def begin(self, exchange):
+    def begin(self, exchange: Exchange) -> None:
         """Sends it now, or when there is a connection again."""
         if self._serving is None or self._serving.done():
             raise Error("the client was closed")
@@ -156,10 +209,10 @@ class Client:
         if self._connection is not None:
             exchange.send()
 
-    def end(self, exchange):
+    def end(self, exchange: Exchange) -> None:
         self._exchanges.pop((exchange.is_flow, exchange.id), None)
 
-    def send(self, data):
+    def send(self, data: bytes) -> None:
         """One frame. Without a connection nothing is sent: the next one sends what is open."""
         most = self.welcome["frame_bytes_max"]
         if len(data) - wire.HEADER_BYTES > most:
@@ -167,10 +220,10 @@ class Client:
         if self._connection is not None:
             self._connection.send(data)
 
-    def pauses(self):
+    def pauses(self) -> Pauses:
         return Pauses(self.patience_s)
 
-    def later(self, pauses, error, again):
+    def later(self, pauses: Pauses, error: Refused, again: Callable[[], None]) -> bool:
         """Calls `again` after a pause. False: it has been enough."""
         pause_s = pauses.next(error.retry_ms)
         if pause_s is None:
@@ -178,12 +231,16 @@ class Client:
         asyncio.get_running_loop().call_later(pause_s, again)
         return True
 
-    def is_current(self, exchange):
+    def is_current(self, exchange: Exchange) -> bool:
         return self._exchanges.get((exchange.is_flow, exchange.id)) is exchange
 
     # ---- the connection --------------------------------------------------------------------------
 
-    async def connected(self):
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    async def connected(self) -> None:
         """Waits until there is a connection."""
         pauses = self.pauses()
         while self._connection is None:
@@ -193,15 +250,14 @@ class Client:
             self._is_open.set()
             await asyncio.sleep(pause_s)
 
-    async def _connect(self):
+    async def _connect(self) -> Connection:
         """Within our patience: it may be starting, or full."""
         pauses = Pauses(self.patience_s if self.welcome else 0)
         while True:
             try:
-                self._connection = await Connection.open(self.address, self.key,
-                                                         self.affinity)
-                self.welcome = self._connection.welcome
-                return
+                connection = await Connection.open(self.address, self.key, self.affinity)
+                self._connection, self.welcome = connection, connection.welcome
+                return connection
             except (Lost, Refused) as error:
                 is_final = isinstance(error, Refused) and not error.is_busy
                 pause_s = None if is_final else pauses.next(getattr(error, "retry_ms", 0))
@@ -209,17 +265,17 @@ class Client:
                     raise
                 await asyncio.sleep(pause_s)
 
-    async def _serve(self):
+    async def _serve(self) -> None:
         """Takes frames; connects again when something is open. An idle connection that the
         appliance closes is opened by the next request."""
         while True:
             try:
-                if self._connection is None:
+                connection = self._connection
+                if connection is None:
                     await self._is_open.wait()
-                    await self._connect()
-                    for exchange in list(self._exchanges.values()):
-                        exchange.send()
-                self._take(*await self._connection.receive())
+                    connection = await self._connect()
+                    self._begin_again()
+                self._take(*await connection.receive())
             except Lost as error:
                 if self._connection is None:        # it did not come back
                     self._drop(error)
@@ -230,7 +286,14 @@ class Client:
             if not self._exchanges:
                 self._is_open.clear()
 
-    def _disconnect(self):
+    def _begin_again(self) -> None:
+        """The appliance may have started anew, and know neither programs nor calls."""
+        for program in self.programs:
+            self._post(frames.PROGRAM_START, program.start_payload)
+        for exchange in list(self._exchanges.values()):
+            exchange.send()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -238,7 +301,7 @@ class Client:
             while futures:
                 self._settle(futures.popleft(), Lost("the connection broke"))
 
-    def _drop(self, error):
+    def _drop(self, error: Exception) -> None:
         for exchange in list(self._exchanges.values()):
             self.end(exchange)
             exchange.fail(error)
@@ -246,7 +309,7 @@ class Client:
     # ---- frames ----------------------------------------------------------------------------------
 
     @staticmethod
-    def _settle(future, result):
+    def _settle(future: asyncio.Future[Any], result: Any) -> None:
         if future.done():
             return
         if isinstance(result, Exception):
@@ -254,7 +317,7 @@ class Client:
         else:
             future.set_result(result)
 
-    def _take(self, kind, payload):
+    def _take(self, kind: int, payload: bytes) -> None:
         if kind not in FROM_APPLIANCE:
             raise ProtocolError(f"a frame of type {kind:#x} where none is due")
         got, rest = wire.unpack(kind, payload)
@@ -271,7 +334,7 @@ class Client:
             if exchange is not None:        # else it was left: its last frames still come
                 self._pass_on(exchange, kind, got, rest)
 
-    def _pass_on(self, exchange, kind, got, rest):
+    def _pass_on(self, exchange: Exchange, kind: int, got: wire.Fields, rest: bytes) -> None:
         """A fault of the caller's own function ends its exchange, and no other."""
         try:
             exchange.take(kind, got, rest)
@@ -281,7 +344,7 @@ class Client:
             self.end(exchange)
             exchange.fail(error)
 
-    def _refuse(self, error):
+    def _refuse(self, error: Refused) -> None:
         if error.closes:
             raise error
         if self._waiting[error.frame_type]:

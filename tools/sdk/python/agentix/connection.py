@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: MIT
 """One socket, greeted and, where the appliance asks for it, authenticated. Resumption is not here:
 client.py opens another one."""
+from __future__ import annotations
+
 import asyncio
 import hmac
 import os
 import secrets
 import stat
+from typing import Optional, Tuple, Union
 
 from agentix import frames, wire
 from agentix.errors import Error, Lost, ProtocolError, Refused
 
+Key = Tuple[str, bytes]         # id and secret
+Path = Union[str, "os.PathLike[str]"]
 GREETING_S = 10
 AFFINITY_BYTES = 63
 
 
-def read_key(path):
+def read_key(path: Path) -> Key:
     """The first key of a file as `agx --key-file` takes it: ID SECRET [...]."""
     with open(path, encoding="ascii") as file:
         if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
@@ -26,7 +31,7 @@ def read_key(path):
     raise ValueError(f"{path}: there is no key in it")
 
 
-async def _dial(address):
+async def _dial(address: str) -> Tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if address.startswith("unix:"):
         return await asyncio.open_unix_connection(address[len("unix:"):])
     host, colon, port = address.rpartition(":")
@@ -35,7 +40,7 @@ async def _dial(address):
     return await asyncio.open_connection(host.strip("[]"), int(port))
 
 
-def affinity_key(affinity=""):
+def affinity_key(affinity: str = "") -> bytes:
     """The name in HELLO. A client without a key of its own has a random one, so that a load
     balancer spreads such clients."""
     name = (affinity or "python-" + secrets.token_hex(8)).encode()
@@ -47,17 +52,19 @@ def affinity_key(affinity=""):
 class Connection:
     """`welcome` has the fields of WELCOME."""
 
-    def __init__(self, reader, writer):
-        self.reader, self.writer, self.welcome = reader, writer, None
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.welcome: wire.Fields = {}
 
     @classmethod
-    async def open(cls, address, key=None, affinity=""):
+    async def open(cls, address: str, key: Optional[Key] = None,
+                   affinity: str = "") -> Connection:
         """`key` is an id and a secret of 32 bytes; it is not used on a unix socket, where the
         kernel says who we are. `affinity`: see agentix.connect()."""
         name = affinity_key(affinity)
         try:
             self = cls(*await asyncio.wait_for(_dial(address), GREETING_S))
-        except (OSError, TimeoutError) as error:
+        except (OSError, asyncio.TimeoutError) as error:
             raise Lost(f"{address}: {error}") from error
         try:
             await self._greet(name, None if address.startswith("unix:") else key)
@@ -66,7 +73,7 @@ class Connection:
             raise
         return self
 
-    async def _greet(self, name, key):
+    async def _greet(self, name: bytes, key: Optional[Key]) -> None:
         self.send(wire.frame(frames.HELLO, wire.pack(frames.HELLO, version_min=1, version_max=1,
                                                      name=name)))
         self.welcome = await self._expect(frames.WELCOME)
@@ -76,7 +83,7 @@ class Connection:
         if key is not None:
             await self._authenticate((key[0].encode(), key[1]))
 
-    async def _authenticate(self, key):
+    async def _authenticate(self, key: Tuple[bytes, bytes]) -> None:
         nonce = os.urandom(32)
         key = key[0].ljust(32, b"\0"), key[1]
         mac = wire.proof(b"c1", key, self.welcome, nonce)
@@ -86,7 +93,7 @@ class Connection:
         if not hmac.compare_digest(answer["mac"], wire.proof(b"s1", key, self.welcome, nonce)):
             raise Error("the appliance does not have the secret of this key")
 
-    async def _expect(self, wanted):
+    async def _expect(self, wanted: int) -> wire.Fields:
         kind, payload = await self.receive()
         if kind == frames.ERROR:
             raise Refused(wire.unpack(kind, payload)[0])
@@ -94,7 +101,7 @@ class Connection:
             raise ProtocolError(f"a frame of type {kind:#x} where {wanted:#x} was due")
         return wire.unpack(kind, payload)[0]
 
-    async def receive(self):
+    async def receive(self) -> Tuple[int, bytes]:
         """(type, payload) of the next frame. Lost: there is none."""
         try:
             head = await self.reader.readexactly(wire.HEADER_BYTES)
@@ -106,8 +113,8 @@ class Connection:
             raise Lost("the appliance closed the connection") from error
         return wire.check(head, payload), payload
 
-    def send(self, data):
+    def send(self, data: bytes) -> None:
         self.writer.write(data)
 
-    def close(self):
+    def close(self) -> None:
         self.writer.close()

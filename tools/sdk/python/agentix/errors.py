@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What can go wrong, as exceptions."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional
+
 from agentix import frames
 
 
@@ -19,8 +23,8 @@ class Refused(Error):
     """An ERROR frame. `status` is its name, such as BAD_FIELD; `field` the field that it is about;
     found, min and max are what was sent and what is allowed."""
 
-    def __init__(self, fields):
-        self.code = fields["status"]
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.code: int = fields["status"]
         self.status, text = frames.STATUSES.get(self.code, (f"status {self.code}", ""))
         self.field = frames.ERROR_FIELDS.get(fields["field"], "")
         self.frame_type, self.id = fields["frame_type"], fields["call_id"]
@@ -32,7 +36,7 @@ class Refused(Error):
         super().__init__(f"{self.status}: {about}{said}{bounds}")
 
     @property
-    def is_busy(self):
+    def is_busy(self) -> bool:
         """True when the same request may be made again later."""
         return self.status.startswith("BUSY_")
 
@@ -40,8 +44,9 @@ class Refused(Error):
 class Failed(Error):
     """What was accepted ended early: a call (`finish` says how) or a row of a workflow."""
 
-    def __init__(self, what, code, finish=None):
+    def __init__(self, what: str, code: int, finish: Optional[int] = None) -> None:
         self.code, self.finish = code, finish
         self.status, text = frames.STATUSES.get(code, ("", ""))
-        how = {frames.CANCELLED: "cancelled", frames.DEADLINE: "its deadline passed"}.get(finish)
+        how = {frames.CANCELLED: "cancelled",
+               frames.DEADLINE: "its deadline passed"}.get(finish or 0)
         super().__init__(f"{what}: {text or how or 'failed'}")

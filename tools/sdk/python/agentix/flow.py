@@ -8,13 +8,25 @@
 
 A node that is formatted becomes a marker, a text that no other text can be, so f-strings, join()
 and + work; the builder finds the markers and puts the nodes in their place."""
+from __future__ import annotations
+
 import re
 import secrets
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Set,
+                    Tuple, Union)
 
 from agentix import chat
-from agentix.run import Run
+from agentix.run import Rows, Run
 from agentix.sampling import Sampling
 
+if TYPE_CHECKING:
+    from agentix.chat import Format
+    from agentix.client import Client
+    from agentix.connection import Path
+
+# Of a template: a text, a node, a number, what a chat format has made, or a list of these.
+Part = Any
+Made = Union[str, "Node"]                # what becomes of parts: texts, Markup, nodes
 INPUT, TEXT, LLM, LAMBDA = range(4)
 KINDS = ("input", "text", "llm", "lambda")
 NAME_BYTES_MAX = 31             # of a lambda, on the wire
@@ -25,90 +37,100 @@ MARKER = "\ue0a6{}:{}\ue0a7"
 class Node:
     """An operator of a flow; its value is a text. Only `est` may be changed."""
 
-    def __init__(self, flow, kind, name, pieces=(), **how):
+    def __init__(self, flow: Flow, kind: int, name: Optional[str], pieces: Iterable[Made] = (),
+                 **how: Any) -> None:
         self.flow, self.kind, self.index = flow, kind, len(flow.nodes)
         self.name = flow.unique_name(name or f"{KINDS[kind]}{self.index}")
-        self.pieces = tuple(pieces)         # texts, Markup, nodes
-        self.messages = how.get("messages")  # of a chat, whose format is known when it is sent
-        self.max, self.est = how.get("max", 0), how.get("est") or 0
-        self.sampling = how.get("sampling")
-        self.function, self.function_name = how.get("function"), how.get("function_name", "")
+        self.pieces = tuple(pieces)
+        # Of a chat, whose format is known when it is sent.
+        self.messages: Optional[List[Tuple[str, str]]] = how.get("messages")
+        self.max: int = how.get("max", 0)
+        self.est: int = how.get("est") or 0
+        self.sampling: Sampling = how.get("sampling") or Sampling()
+        self.function: Optional[Callable[[str], Any]] = how.get("function")
+        self.function_name: str = how.get("function_name", "")
         flow.nodes.append(self)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return MARKER.format(self.flow.tag, self.index)
 
-    def __format__(self, spec):
+    def __format__(self, spec: str) -> str:
         if spec:
             raise ValueError(f"{self.name}: a value that is not known yet has no format {spec!r}")
         return str(self)
 
-    def __add__(self, other):
+    def __add__(self, other: object) -> str:
         return str(self) + str(other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: object) -> str:
         return str(other) + str(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{KINDS[self.kind]} {self.name}>"
 
 
 class Flow:
     """Nodes in the order in which they are made, so that an operand is an earlier one."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.tag = secrets.token_hex(8)
-        self.nodes, self.outputs = [], {}   # outputs: name -> node
-        self._names, self._functions = set(), {}
+        self.nodes: List[Node] = []
+        self.outputs: Dict[str, Node] = {}      # by name
+        self._names: Set[str] = set()
+        self._functions: Dict[object, str] = {}
         self._marker = re.compile(MARKER.format(self.tag, r"(\d+)"))
 
     # ---- operators -------------------------------------------------------------------------------
 
-    def input(self, name, *, est=0):
+    def input(self, name: str, *, est: int = 0) -> Node:
         """A column of the rows. `est`: about how many tokens it has."""
         return Node(self, INPUT, name, est=est)
 
-    def inputs(self, name, count, *, est=0):
+    def inputs(self, name: str, count: int, *, est: int = 0) -> List[Node]:
         """A column that is a list of so many texts."""
         return [self.input(f"{name}[{i}]", est=est) for i in range(count)]
 
-    def text(self, *pieces, name=None):
+    def text(self, *pieces: Part, name: Optional[str] = None) -> Node:
         """Pieces as one: texts, nodes, or lists of these."""
         return Node(self, TEXT, name, self.pieces(pieces))
 
-    def llm(self, *pieces, max=128, name=None, est=0, **sampling):
+    def llm(self, *pieces: Part, max: int = 128, name: Optional[str] = None, est: int = 0,
+            **sampling: Any) -> Node:
         """What the model says to the pieces. sampling: temperature, top_k, top_p, min_p,
         repeat_penalty, seed, stop, ignore_eos. A node that samples and names no seed has one of
         its own; nodes that are equal, seed and all, are called once."""
         return Node(self, LLM, name, self.pieces(pieces), max=max, est=est,
                     sampling=Sampling(**sampling))
 
-    def chat(self, messages, *, max=128, name=None, est=0, **sampling):
+    def chat(self, messages: Iterable[chat.Message], *, max: int = 128,
+             name: Optional[str] = None, est: int = 0, **sampling: Any) -> Node:
         """What the model says to a conversation, in its own chat format: pairs of a role and a
         text, or the dicts that other libraries take."""
-        messages = [(role, str(content)) for role, content in chat.as_messages(messages)]
-        self.pieces(content for _, content in messages)     # checks them
-        return Node(self, LLM, name, messages=messages, max=max, est=est,
+        said = [(role, str(content)) for role, content in chat.as_messages(messages)]
+        self.pieces(content for _, content in said)         # checks them
+        return Node(self, LLM, name, messages=said, max=max, est=est,
                     sampling=Sampling(**sampling))
 
-    def apply(self, function, *pieces, max=128, name=None, est=0, pure=True):
+    def apply(self, function: Callable[[str], Any], *pieces: Part, max: int = 128,
+              name: Optional[str] = None, est: int = 0, pure: bool = True) -> Node:
         """What a function of yours makes of the pieces, joined as one text: a plain function, which
         runs in a thread, or a coroutine. Equal questions are asked once if it is `pure`."""
         named = self._function_name(function, pure)
         return Node(self, LAMBDA, name or named, self.pieces(pieces), max=max, est=est,
                     function=function, function_name=named)
 
-    def map(self, make, items, **options):
+    def map(self, make: Union[str, Callable[..., Node]], items: Iterable[Part],
+            **options: Any) -> List[Node]:
         """A node for each item: make(item), or flow.llm() of a template in which {} is the item."""
         if callable(make):
             return [make(item, **options) for item in items]
         return [self.llm(fill(make, item), **options) for item in items]
 
-    def each(self, items, template="{}"):
+    def each(self, items: Iterable[Part], template: str = "{}") -> str:
         """The template for each item, one after the other; an item may be a tuple."""
         return "".join(fill(template, item) for item in items)
 
-    def output(self, node, name=None):
+    def output(self, node: Node, name: Optional[str] = None) -> Node:
         """Its value comes back for each row."""
         self._check_own(node)
         name = name or node.name
@@ -119,7 +141,7 @@ class Flow:
 
     # ---- use -------------------------------------------------------------------------------------
 
-    def run(self, client, rows, **options):
+    def run(self, client: Client, rows: Rows, **options: Any) -> Run:
         """Sends the flow and its rows. Await it for all of them, or take each when it is done:
         `async for row in flow.run(...)`. A row is a dict by the names of inputs, the texts in their
         order, or, for one input, the text. Rows may come from an async iterator.
@@ -134,7 +156,7 @@ class Flow:
             raise ValueError("a flow needs an output")
         return Run(client, self, rows, self.outputs, options)
 
-    async def profile(self, client, rows, **options):
+    async def profile(self, client: Client, rows: Rows, **options: Any) -> Dict[str, int]:
         """Runs the flow with every operator as an output and sets `est` of each to the mean length
         of its values, by which the appliance orders calls. Returns {name: est}."""
         watched = {node.name: node for node in self.nodes if node.kind in (LLM, LAMBDA)}
@@ -145,7 +167,7 @@ class Flow:
                 node.est = max(1, round(sum(lengths) / len(lengths)))
         return {name: node.est for name, node in watched.items()}
 
-    def save(self, path, format=None):
+    def save(self, path: Path, format: Optional[Format] = None) -> None:
         """Writes the flow as a file that `agx flow` runs. Functions are not in it."""
         from agentix.flow_file import write
         with open(path, "w", encoding="utf-8") as file:
@@ -153,9 +175,9 @@ class Flow:
 
     # ---- pieces ----------------------------------------------------------------------------------
 
-    def pieces(self, parts):
+    def pieces(self, parts: Iterable[Part]) -> List[Made]:
         """Texts, Markup and nodes, in order: markers become nodes, lists are flattened."""
-        found = []
+        found: List[Made] = []
         for part in parts:
             if isinstance(part, Node):
                 found.append(self._check_own(part))
@@ -171,7 +193,7 @@ class Flow:
                 raise TypeError(f"{part!r} is neither a text nor a node")
         return found
 
-    def _split(self, text):
+    def _split(self, text: str) -> Iterator[Made]:
         like = type(text) if isinstance(text, chat.Markup) else str
         for i, part in enumerate(self._marker.split(text)):
             if i % 2:
@@ -181,12 +203,12 @@ class Flow:
                     raise ValueError("there is a node of another flow in the text")
                 yield like(part)
 
-    def _check_own(self, node):
+    def _check_own(self, node: Node) -> Node:
         if node.flow is not self:
             raise ValueError(f"{node!r} is of another flow")
         return node
 
-    def unique_name(self, name):
+    def unique_name(self, name: str) -> str:
         unique, count = name, 1
         while unique in self._names:
             count += 1
@@ -194,16 +216,16 @@ class Flow:
         self._names.add(unique)
         return unique
 
-    def _function_name(self, function, pure):
+    def _function_name(self, function: Callable[[str], Any], pure: bool) -> str:
         """Lambdas of one name are one function to the appliance."""
         if pure and function in self._functions:
             return self._functions[function]
-        base = getattr(function, "__name__", type(function).__name__).strip("<>")
+        base: str = getattr(function, "__name__", type(function).__name__).strip("<>")
         number = f"~{len(self._functions)}" if self._functions else ""
         name = base.encode()[:NAME_BYTES_MAX - len(number)].decode(errors="ignore") + number
         self._functions[function if pure else object()] = name
         return name
 
 
-def fill(template, item):
+def fill(template: str, item: Part) -> str:
     return template.format(*item) if isinstance(item, tuple) else template.format(item)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A flow as a file of format `agentix-flow 1`, which `agx flow` runs and explains. The names of
 nodes become words of that format; functions become lambdas of their name."""
+from __future__ import annotations
+
 import re
+from typing import Dict, List, Optional, Sequence
 
 from agentix import chat, flow as builder, submission
 from agentix.errors import Error
@@ -13,20 +16,21 @@ OPTIONS = {"temperature": "temp", "top_k": "top-k", "top_p": "top-p", "min_p": "
            "repeat_penalty": "repeat"}
 
 
-def quoted(text):
+def quoted(text: str) -> str:
     if "\0" in text:
         raise Error("a text with a zero byte has no place in a flow file")
     return '"' + re.sub(r'[\n\t\r"\\]', lambda found: ESCAPES[found.group()], text) + '"'
 
 
-def number(value):
+def number(value: float) -> str:
     """Digits and at most one point."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
-def names_of(flow):
+def names_of(flow: builder.Flow) -> Dict[int, str]:
     """A word for each node; no two are the same."""
-    names, taken = {}, set()
+    names: Dict[int, str] = {}
+    taken = set()
     for node in flow.nodes:
         word = re.sub(r"[^A-Za-z0-9]+", "_", node.name).strip("_")[:NAME_MAX - 4] or "node"
         name, count = word, 1
@@ -38,7 +42,7 @@ def names_of(flow):
     return names
 
 
-def options(node, stop):
+def options(node: builder.Node, stop: Sequence[str]) -> List[str]:
     words = [f"max={node.max}"] if node.max else []
     words += [f"est={node.est}"] if node.est else []
     if node.kind != builder.LLM:
@@ -53,7 +57,8 @@ def options(node, stop):
                     for each in sampling.stop]
 
 
-def statement(flow, node, names, format):
+def statement(flow: builder.Flow, node: builder.Node, names: Dict[int, str],
+              format: Optional[chat.Format]) -> str:
     if node.kind == builder.INPUT:
         return f"input {names[node.index]}" + (f"={node.est}" if node.est else "")
     pieces, stop = submission.resolve(flow, node, format)
@@ -65,7 +70,7 @@ def statement(flow, node, names, format):
                      *(said or ['""'])])
 
 
-def write(flow, format=None):
+def write(flow: builder.Flow, format: Optional[chat.Format] = None) -> str:
     """The text of the file."""
     names = names_of(flow)
     lines = ["agentix-flow 1", *(statement(flow, node, names, format) for node in flow.nodes),

@@ -6,14 +6,23 @@ answered, and its values come back.
 
 After a break all of that begins again with the rows that are not done; the answers of functions are
 kept until their row is."""
+from __future__ import annotations
+
 import asyncio
 import inspect
 import secrets
 import sys
+from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Coroutine, Dict,
+                    Generator, Iterable, List, Optional, Set, Union)
 
 from agentix import frames, submission, wire
-from agentix.errors import Error, Failed, ProtocolError
+from agentix.errors import Error, Failed, ProtocolError, Refused
 
+if TYPE_CHECKING:
+    from agentix.client import Client
+    from agentix.flow import Flow, Node
+
+Rows = Union[Iterable[submission.Inputs], AsyncIterable[submission.Inputs]]
 OPTIONS = {"keep", "progress", "on_value", "program", "format"}
 # What an ANSWER meets when its row has gone on without it.
 TOO_LATE = ("BAD_NODE_UNKNOWN", "BAD_FLOW_UNKNOWN")
@@ -24,34 +33,38 @@ class Row:
     has failed before it. `calls` were executed for it, `shared` with others, `fetched` from the
     appliance's cache."""
 
-    def __init__(self, number, inputs):
+    def __init__(self, number: int, inputs: Dict[str, str]) -> None:
         self.number, self.inputs = number, inputs
-        self.tokens, self.texts = {}, {}
-        self.error, self.calls, self.shared, self.fetched = None, 0, 0, 0
+        self.tokens: Dict[str, List[int]] = {}
+        self.texts: Dict[str, str] = {}
+        self.error: Optional[Error] = None
+        self.calls = self.shared = self.fetched = 0
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> str:
         if name not in self.texts and self.error is not None:
             raise self.error
         return self.texts[name]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<row {self.number}: {self.error or self.texts}>"
 
 
 class OpenRow:
     """A row that is on its way."""
 
-    def __init__(self, number, inputs, payload):
+    def __init__(self, number: int, inputs: Dict[str, str], payload: bytes) -> None:
         self.number, self.inputs, self.frame = number, inputs, wire.frame(frames.ROW, payload)
-        self.answers = {}               # node -> task of its function
-        self.functions_error = None
-        self.forget()
+        # By node: the task of its function.
+        self.answers: Dict[int, asyncio.Task[Optional[str]]] = {}
+        self.functions_error: Optional[Exception] = None
+        self.values: Dict[int, List[Any]] = {}          # by output: tokens, text, is it whole
+        self.questions: Dict[int, bytearray] = {}       # by node
 
-    def forget(self):
+    def forget(self) -> None:
         """What this connection has brought."""
-        self.values, self.questions = {}, {}    # output -> [tokens, text]; node -> bytes
+        self.values, self.questions = {}, {}
 
-    def value(self, got, tokens, text):
+    def value(self, got: wire.Fields, tokens: List[int], text: bytes) -> List[Any]:
         known = self.values.setdefault(got["output"], [[], bytearray(), False])
         if got["first_index"] == 0 and not known[2]:
             known[0], known[1] = [], bytearray()
@@ -62,7 +75,7 @@ class OpenRow:
         known[2] = bool(got["flags"] & frames.LAST)
         return known
 
-    def digest(self):
+    def digest(self) -> int:
         return wire.digest(b"".join(wire.ids(self.values[output][0])
                                     for output in sorted(self.values)))
 
@@ -72,7 +85,7 @@ class Progress:
 
     WIDTH = 30
 
-    def __call__(self, run):
+    def __call__(self, run: Run) -> None:
         filled = self.WIDTH * run.done // max(1, run.total)
         end = "\n" if run.is_over else ""
         sys.stderr.write(f"\r{'#' * filled:<{self.WIDTH}} {run.done} of {run.total} rows, "
@@ -85,35 +98,41 @@ class Run:
     taken so far, `done` how many of them are done."""
     is_flow = True
 
-    def __init__(self, client, flow, rows, outputs, options):
+    def __init__(self, client: Client, flow: Flow, rows: Rows, outputs: Dict[str, Node],
+                 options: Dict[str, Any]) -> None:
         if options.keys() - OPTIONS:
             raise TypeError(f"there is no option {min(options.keys() - OPTIONS)}")
         self.client, self.flow = client, flow
         self.output_names, self.output_nodes = list(outputs), list(outputs.values())
         self.options, self.id = options, client.next_id()
         progress = options.get("progress")
-        self._progress = Progress() if progress is True else progress
-        self.plan, self.is_resumed = None, False
+        self._progress: Optional[Callable[[Run], None]] = \
+            Progress() if progress is True else progress
+        self.plan: Dict[str, int] = {}
+        self.is_resumed = False
         self.total = self.done = self.calls = self.shared = self.fetched = 0
         self.is_over = False
-        self._rows, self._open, self._results = rows, {}, []
+        self._rows = rows
+        self._open: Dict[int, OpenRow] = {}
+        self._results: List[Row] = []
         self._rows_max, self._is_fed, self._breaks, self._digest = 0, False, -1, 0
-        self._payload, self._pauses, self._tasks = None, client.pauses(), set()
+        self._payload, self._pauses = b"", client.pauses()
+        self._tasks: Set[asyncio.Task[Any]] = set()
         self._room, self._news = asyncio.Event(), asyncio.Event()
-        self._over = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._feeding = asyncio.create_task(self._feed())
 
     # ---- for the caller --------------------------------------------------------------------------
 
-    def __await__(self):
+    def __await__(self) -> Generator[Any, None, List[Row]]:
         return self._all().__await__()
 
-    async def _all(self):
+    async def _all(self) -> List[Row]:
         async for _ in self:
             pass
         return sorted(self._results, key=lambda row: row.number)
 
-    async def __aiter__(self):
+    async def __aiter__(self) -> AsyncIterator[Row]:
         read = 0
         try:
             while read < len(self._results) or not self._over.done():
@@ -128,13 +147,13 @@ class Run:
             if not self._over.done():
                 self._leave()
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Ends all rows; they come back as cancelled."""
         self._feeding.cancel()
         self._is_fed = True
         self._send(frames.FLOW_CANCEL)
 
-    def _leave(self):
+    def _leave(self) -> None:
         """The caller does not wait any more. What is to be kept goes on without us."""
         if not self.options.get("keep"):
             self._send(frames.FLOW_CANCEL)
@@ -143,7 +162,7 @@ class Run:
 
     # ---- rows go out -----------------------------------------------------------------------------
 
-    async def _feed(self):
+    async def _feed(self) -> None:
         try:
             await self._prepare()
             async for row in _each(self._rows):
@@ -159,7 +178,7 @@ class Run:
             self.client.end(self)
             self.fail(error)
 
-    async def _prepare(self):
+    async def _prepare(self) -> None:
         format = self.options.get("format")
         if format is None and submission.needs_format(self.flow):
             format = await self.client.chat_format()
@@ -175,29 +194,29 @@ class Run:
             self._payload = submission.flow_open(self.flow, self.output_nodes, self._head, format)
         self.client.begin(self)
 
-    def _program_id(self):
+    def _program_id(self) -> bytes:
         keep = self.options.get("keep")
         return wire.program_id(self.options.get("program") or
                                (keep if isinstance(keep, str) else secrets.token_bytes(16)))
 
-    def _add(self, inputs):
+    def _add(self, inputs: Dict[str, str]) -> None:
         payload = submission.flow_row(self.id, self.total, inputs.values())
         self._open[self.total] = OpenRow(self.total, inputs, payload)
         self.client.send(self._open[self.total].frame)
         self.total += 1
 
-    def _close(self):
+    def _close(self) -> None:
         """Once every row is done: a row on its way may be refused as busy, and be sent again."""
         if self._is_fed and not self._open and self._rows_max > 0:
             self._send(frames.FLOW_CLOSE)
 
-    def _send(self, kind):
+    def _send(self, kind: int) -> None:
         if self.client.is_current(self):
             self.client.send(wire.frame(kind, wire.pack(kind, flow_id=self.id)))
 
     # ---- for the client --------------------------------------------------------------------------
 
-    def send(self):
+    def send(self) -> None:
         """From the beginning; the rows follow FLOW_OK."""
         if not self.client.is_current(self):
             return
@@ -207,7 +226,7 @@ class Run:
             row.forget()
         self.client.send(wire.frame(frames.FLOW_OPEN, self._payload))
 
-    def take(self, kind, got, rest):
+    def take(self, kind: int, got: wire.Fields, rest: bytes) -> None:
         if kind == frames.FLOW_OK:
             self._begin(got)
         elif kind == frames.FLOW_DONE:
@@ -221,7 +240,7 @@ class Run:
         elif kind == frames.ROW_DONE:
             self._finish_row(got)
 
-    def _begin(self, got):
+    def _begin(self, got: wire.Fields) -> None:
         self.plan = {name: got[name] for name in ("given", "pruned", "merged", "left")}
         self.is_resumed = self.is_resumed or bool(got["flags"] & frames.RESUMED)
         self._rows_max = got["rows"]
@@ -232,7 +251,7 @@ class Run:
         self._room.set()
         self._report()
 
-    def _take_value(self, row, got, rest):
+    def _take_value(self, row: OpenRow, got: wire.Fields, rest: bytes) -> None:
         if got["output"] >= len(self.output_names):
             raise ProtocolError("a value of an output that there is not")
         value = row.value(got, *wire.tokens_and_text(got, rest))
@@ -240,7 +259,7 @@ class Run:
             self.options["on_value"](row.number, self.output_names[got["output"]],
                                      value[1].decode(errors="replace"))
 
-    def _finish_row(self, got):
+    def _finish_row(self, got: wire.Fields) -> None:
         row = self._open[got["row"]]
         if got["digest"] != row.digest():
             raise ProtocolError("the digest of a row does not match its values")
@@ -257,7 +276,7 @@ class Run:
         self._digest += wire.digest(wire.ids([row.number]) + got["digest"].to_bytes(8, "little"))
         self._add_result(done, got)
 
-    def _add_result(self, row, counts):
+    def _add_result(self, row: Row, counts: wire.Fields) -> None:
         for name in ("calls", "shared", "fetched"):
             setattr(row, name, counts.get(name, 0))
             setattr(self, name, getattr(self, name) + counts.get(name, 0))
@@ -269,7 +288,7 @@ class Run:
         self._report()
         self._close()
 
-    def _finish(self, got):
+    def _finish(self, got: wire.Fields) -> None:
         self.client.end(self)
         whole = self._breaks == 0 and not self.is_resumed
         if self._open:
@@ -280,7 +299,7 @@ class Run:
         else:
             self._end()
 
-    def refuse(self, error):
+    def refuse(self, error: Refused) -> None:
         """An ERROR that names this workflow; of a ROW it says which."""
         again = error.is_busy or (error.status == "BAD_FLOW_OPEN" and
                                   (self._breaks > 0 or self.options.get("keep")))
@@ -298,11 +317,11 @@ class Run:
         self.client.end(self)
         self.fail(error)
 
-    def _send_row(self, row):
+    def _send_row(self, row: OpenRow) -> None:
         if self._open.get(row.number) is row and self._rows_max > 0:
             self.client.send(row.frame)
 
-    def _refuse_row(self, row, error):
+    def _refuse_row(self, row: OpenRow, error: Refused) -> None:
         del self._open[row.number]
         done = Row(row.number, row.inputs)
         done.error = error
@@ -310,7 +329,7 @@ class Run:
 
     # ---- functions -------------------------------------------------------------------------------
 
-    def _take_question(self, row, got, rest):
+    def _take_question(self, row: OpenRow, got: wire.Fields, rest: bytes) -> None:
         question = row.questions.setdefault(got["node"], bytearray())
         if got["first_byte"] == 0:
             question.clear()
@@ -324,20 +343,21 @@ class Run:
                 row, self._function_of(got["node"]), question.decode()))
         self._start(self._answer(row, got["node"]))
 
-    def _start(self, coroutine):
+    def _start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _function_of(self, index):
+    def _function_of(self, index: int) -> Callable[[str], Any]:
         function = self.flow.nodes[index].function if index < len(self.flow.nodes) else None
         if function is None:
             raise ProtocolError("a question that is none of this workflow's")
         return function
 
     @staticmethod
-    async def _call_function(row, function, question):
+    async def _call_function(row: OpenRow, function: Callable[[str], Any],
+                             question: str) -> Optional[str]:
         """Its answer, or None: it has failed."""
         try:
             if inspect.iscoroutinefunction(function):
@@ -348,7 +368,7 @@ class Run:
             row.functions_error = error
             return None
 
-    async def _answer(self, row, node):
+    async def _answer(self, row: OpenRow, node: int) -> None:
         answer = await row.answers[node]
         if self._open.get(row.number) is not row or not self.client.is_current(self):
             return
@@ -358,25 +378,25 @@ class Run:
             row.functions_error = error
             self._send_answer(row.number, node, None)
 
-    def _send_answer(self, row, node, answer):
+    def _send_answer(self, row: int, node: int, answer: Optional[str]) -> None:
         fixed = wire.pack(frames.ANSWER, flow_id=self.id, row=row, node=node,
                           failed=int(answer is None))
         self.client.send(wire.frame(frames.ANSWER, fixed + (answer or "").encode()))
 
     # ---- the end ---------------------------------------------------------------------------------
 
-    def fail(self, error):
+    def fail(self, error: Exception) -> None:
         if not self._over.done():
             self._over.set_exception(error)
             self._over.exception()
         self._wind_up()
 
-    def _end(self):
+    def _end(self) -> None:
         if not self._over.done():
             self._over.set_result(None)
         self._wind_up()
 
-    def _wind_up(self):
+    def _wind_up(self) -> None:
         self._feeding.cancel()
         for task in list(self._tasks):
             task.cancel()
@@ -384,7 +404,7 @@ class Run:
         self._news.set()
         self._report()
 
-    def _report(self):
+    def _report(self) -> None:
         """A function that raises is not called again."""
         progress, self._progress = self._progress, None
         if progress is not None:
@@ -392,8 +412,8 @@ class Run:
             self._progress = progress
 
 
-async def _each(rows):
-    if hasattr(rows, "__aiter__"):
+async def _each(rows: Rows) -> AsyncIterator[submission.Inputs]:
+    if isinstance(rows, AsyncIterable):
         async for row in rows:
             yield row
     else:

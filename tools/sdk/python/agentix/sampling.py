@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """How tokens are drawn, and what ends a call."""
+from __future__ import annotations
+
 import dataclasses
 import struct
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
+Stop = Union[str, int]
 STOP_IDS_MAX, STOP_TEXTS_MAX, STOP_BYTES_MAX = 15, 4, 64
 
 
@@ -14,11 +18,11 @@ class Sampling:
     top_p: float = 1.0
     min_p: float = 0.0
     repeat_penalty: float = 1.0
-    seed: int | None = None
-    stop: tuple = ()
+    seed: Optional[int] = None
+    stop: Tuple[Stop, ...] = ()
     ignore_eos: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, (str, int)) else tuple(self.stop)
         object.__setattr__(self, "stop", stop)
         if len(self.stop_ids) > STOP_IDS_MAX or len(self.stop_texts) > STOP_TEXTS_MAX:
@@ -26,18 +30,18 @@ class Sampling:
         if any(not 1 <= len(text) <= STOP_BYTES_MAX for text in self.stop_texts):
             raise ValueError(f"a stop text has 1 to {STOP_BYTES_MAX} bytes")
 
-    def with_stop(self, more):
-        return dataclasses.replace(self, stop=self.stop + tuple(more)) if more else self
+    def with_stop(self, more: Iterable[Stop]) -> Sampling:
+        return dataclasses.replace(self, stop=self.stop + tuple(more))
 
     @property
-    def stop_ids(self):
+    def stop_ids(self) -> List[int]:
         return [each for each in self.stop if not isinstance(each, str)]
 
     @property
-    def stop_texts(self):
+    def stop_texts(self) -> List[bytes]:
         return [each.encode() for each in self.stop if isinstance(each, str)]
 
-    def fields(self, seed):
+    def fields(self, seed: int) -> Dict[str, Any]:
         """Of a CALL, or of a node of FLOW_OPEN; `seed` stands for one that was not chosen."""
         greedy = self.temperature == 0
         return {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p,
@@ -45,7 +49,7 @@ class Sampling:
                 "seed": self.seed if self.seed is not None else 0 if greedy else seed,
                 "stop_ids": len(self.stop_ids), "stop_texts": len(self.stop_texts)}
 
-    def stops(self):
+    def stops(self) -> bytes:
         """What follows the fixed part: ids, then texts."""
         return struct.pack(f"<{len(self.stop_ids)}I", *self.stop_ids) + \
             b"".join(struct.pack("<H", len(text)) + text for text in self.stop_texts)

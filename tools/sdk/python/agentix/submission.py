@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 """A flow as FLOW_OPEN, a row as ROW: docs/protocol.md."""
+from __future__ import annotations
+
 import struct
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from agentix import chat, flow as builder, frames, wire
 
+# By the names of inputs, in their order, or, for one input, the text.
+Inputs = Union[str, Mapping[str, Any], Sequence[Any]]
 OF_TEXT = 1 << 31               # of an operand: it is a text; of a text's length: it is Markup
 COUNT_MAX = 0xffff
 _NODE = struct.Struct("<" + "".join(frames.PARTS["flow_node"].values()))
@@ -12,10 +17,11 @@ _NODE = struct.Struct("<" + "".join(frames.PARTS["flow_node"].values()))
 class Texts:
     """Each literal once."""
 
-    def __init__(self):
-        self.indices, self.bytes = {}, b""
+    def __init__(self) -> None:
+        self.indices: Dict[Tuple[bool, str], int] = {}
+        self.bytes = b""
 
-    def add(self, text):
+    def add(self, text: str) -> int:
         key = (isinstance(text, chat.Markup), str(text))
         if key not in self.indices:
             data = text.encode()
@@ -24,22 +30,26 @@ class Texts:
         return self.indices[key]
 
 
-def resolve(flow, node, format):
+def resolve(flow: builder.Flow, node: builder.Node, format: Optional[chat.Format]
+            ) -> Tuple[Sequence[builder.Made], Tuple[str, ...]]:
     """Pieces, and the stops that the chat format adds."""
     if node.messages is None:
         return node.pieces, ()
+    assert format is not None           # needs_format() says so
     prompt = format.prompt(node.messages, bos=False)    # the appliance puts BOS before prompts
     return flow.pieces(prompt.pieces), prompt.stop
 
 
-def needs_format(flow):
+def needs_format(flow: builder.Flow) -> bool:
     return any(node.messages is not None for node in flow.nodes)
 
 
-def _node(flow, node, texts, format):
+def _node(flow: builder.Flow, node: builder.Node, texts: Texts,
+          format: Optional[chat.Format]) -> Tuple[bytes, int]:
     """Bytes of a node, and how many operands it has."""
     pieces, stop = resolve(flow, node, format)
-    values = {"kind": node.kind, "max_tokens": node.max, "est": node.est, "operands": len(pieces)}
+    values: wire.Fields = {"kind": node.kind, "max_tokens": node.max, "est": node.est,
+                           "operands": len(pieces)}
     stops = b""
     if node.kind == builder.LLM:
         sampling = node.sampling.with_stop(stop)
@@ -53,7 +63,8 @@ def _node(flow, node, texts, format):
     return fixed + stops + name + wire.ids(operands), len(operands)
 
 
-def flow_open(flow, outputs, head, format=None):
+def flow_open(flow: builder.Flow, outputs: Sequence[builder.Node], head: wire.Fields,
+              format: Optional[chat.Format] = None) -> bytes:
     """The payload. `head`: flow_id, program_id and flags."""
     texts = Texts()
     nodes = [_node(flow, node, texts, format) for node in flow.nodes]
@@ -66,12 +77,12 @@ def flow_open(flow, outputs, head, format=None):
         wire.ids([node.index for node in outputs]) + texts.bytes
 
 
-def columns(flow, row):
+def columns(flow: builder.Flow, row: Inputs) -> Dict[str, str]:
     """The texts of a row, in the order of the inputs."""
     names = [node.name for node in flow.nodes if node.kind == builder.INPUT]
     if isinstance(row, str):
         row = [row]
-    if isinstance(row, dict):
+    if isinstance(row, Mapping):
         row = {**row, **{f"{name}[{i}]": each for name, value in row.items()
                          if isinstance(value, (list, tuple)) for i, each in enumerate(value)}}
         missing = [name for name in names if name not in row]
@@ -84,7 +95,7 @@ def columns(flow, row):
     return dict(zip(names, texts))
 
 
-def flow_row(flow_id, number, texts):
+def flow_row(flow_id: int, number: int, texts: Iterable[str]) -> bytes:
     data = [text.encode() for text in texts]
     return wire.pack(frames.ROW, flow_id=flow_id, row=number, columns=len(data)) + \
         b"".join(struct.pack("<I", len(each)) + each for each in data)

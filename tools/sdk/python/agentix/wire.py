@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Frames to bytes and back: docs/protocol.md. The lists of frames and fields are frames.py."""
+from __future__ import annotations
+
 import hashlib
 import hmac
 import struct
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from agentix import frames
 from agentix.errors import ProtocolError
@@ -11,12 +14,13 @@ MAGIC = 0x31584741
 HEADER_BYTES = 16
 ID_BYTES = 16
 NONE = 0xffffffff               # of an id: there is none
+Fields = Dict[str, Any]         # of a frame, by name
 _HEAD = struct.Struct("<IB3sI")
 _FORMS = {kind: struct.Struct("<" + "".join(layout.values()))
           for kind, layout in frames.LAYOUTS.items()}
 
 
-def _crc_table():
+def _crc_table() -> List[int]:
     table = []
     for value in range(256):
         for _ in range(8):
@@ -31,7 +35,7 @@ _CRC2 = [_CRC[(_CRC[pair & 0xff] ^ (pair >> 8)) & 0xff] ^ (_CRC[pair & 0xff] >> 
          for pair in range(1 << 16)]
 
 
-def crc32c(data):
+def crc32c(data: bytes) -> int:
     value = 0xffffffff
     whole = len(data) & ~1
     for pair in memoryview(data)[:whole].cast("H"):
@@ -41,12 +45,12 @@ def crc32c(data):
     return value ^ 0xffffffff
 
 
-def frame(kind, payload=b""):
+def frame(kind: int, payload: bytes = b"") -> bytes:
     head = _HEAD.pack(MAGIC, kind, b"", len(payload))
     return head + struct.pack("<I", crc32c(head + payload)) + payload
 
 
-def pack(kind, **values):
+def pack(kind: int, **values: Any) -> bytes:
     """The fixed part of a payload; a field that is not named is zero."""
     layout = frames.LAYOUTS[kind]
     assert values.keys() <= layout.keys(), values.keys() - layout.keys()
@@ -54,7 +58,7 @@ def pack(kind, **values):
                                for name, form in layout.items()))
 
 
-def unpack(kind, payload):
+def unpack(kind: int, payload: bytes) -> Tuple[Fields, bytes]:
     """The fields of a payload by name, and what follows them."""
     form = _FORMS[kind]
     if len(payload) < form.size:
@@ -62,7 +66,7 @@ def unpack(kind, payload):
     return dict(zip(frames.LAYOUTS[kind], form.unpack_from(payload))), payload[form.size:]
 
 
-def check(head, payload):
+def check(head: bytes, payload: bytes) -> int:
     """The type of a frame whose bytes these are."""
     magic, kind, reserved, length = _HEAD.unpack_from(head)
     checksum, = struct.unpack_from("<I", head, _HEAD.size)
@@ -70,18 +74,18 @@ def check(head, payload):
         raise ProtocolError("the peer does not speak this protocol")
     if crc32c(head[:_HEAD.size] + payload) != checksum:
         raise ProtocolError("a frame's checksum does not match")
-    return kind
+    return int(kind)
 
 
-def length(head):
+def length(head: bytes) -> int:
     return int.from_bytes(head[8:12], "little")
 
 
-def ids(tokens):
+def ids(tokens: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(tokens)}I", *tokens)
 
 
-def tokens_and_text(got, rest):
+def tokens_and_text(got: Fields, rest: bytes) -> Tuple[List[int], bytes]:
     """The tail of TOKENS and VALUE."""
     count, text_bytes = got["tokens_count"], got["text_bytes"]
     if len(rest) != 4 * count + text_bytes:
@@ -89,21 +93,21 @@ def tokens_and_text(got, rest):
     return list(struct.unpack_from(f"<{count}I", rest)), rest[4 * count:]
 
 
-def digest(data, value=0xcbf29ce484222325):
+def digest(data: bytes, value: int = 0xcbf29ce484222325) -> int:
     """FNV-1a of bytes, from an earlier digest on."""
     for byte in data:
         value = ((value ^ byte) * 0x100000001b3) & 0xffffffffffffffff
     return value
 
 
-def proof(side, key, welcome, client_nonce):
+def proof(side: bytes, key: Tuple[bytes, bytes], welcome: Fields, client_nonce: bytes) -> bytes:
     """`side` is b"c1" or b"s1", `key` an id and 32 bytes."""
     message = struct.pack("<2sH16s32s32s32s", side, 1, welcome["boot_id"],
                           welcome["server_nonce"], client_nonce, key[0])
     return hmac.new(key[1], message, hashlib.sha256).digest()
 
 
-def program_id(name):
+def program_id(name: Union[str, bytes]) -> bytes:
     """16 bytes as they are, or those that stand for a text, in the C library too."""
     if isinstance(name, str):
         half = digest(name.encode())

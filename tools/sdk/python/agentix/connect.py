@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""The way to a client. One function serves both worlds: how its result is used says which client
+is wanted."""
+from __future__ import annotations
+
+from typing import Any, Callable, Generator, Optional
+
+from agentix.client import Client
+from agentix.connection import Key, Path, read_key
+from agentix.sync import SyncClient
+
+
+def connect(address: str = "127.0.0.1:7411", *, key: Optional[Key] = None,
+            key_file: Optional[Path] = None, patience_s: float = 60.0,
+            affinity: str = "") -> Connecting:
+    """A client that is connected:
+
+        with agentix.connect() as ax:               # a SyncClient
+        async with agentix.connect() as ax:         # a Client
+        ax = agentix.connect().open()               # a SyncClient; ax.close() ends it
+        ax = await agentix.connect()                # a Client; await ax.close() ends it
+
+    `key` is an id and 32 bytes, `key_file` a file as `agx --key-file` takes it. A refusal as busy,
+    or a break, is borne for `patience_s`. A load balancer in front of several appliances gives
+    equal `affinity` the same one (docs/fleet.md): the name of a session, of at most 63 bytes;
+    without one the client has a random one."""
+    return Connecting(lambda: Client(address, read_key(key_file) if key_file else key, patience_s,
+                                     affinity))
+
+
+class Connecting:
+    """What connect() gives. A Client belongs to the event loop in which it is made, so it is made
+    when one is there."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._client: Optional[Client] = None
+        self._sync_client: Optional[SyncClient] = None
+
+    def open(self) -> SyncClient:
+        return SyncClient(self._make)
+
+    def __enter__(self) -> SyncClient:
+        self._sync_client = self.open()
+        return self._sync_client
+
+    def __exit__(self, *_: object) -> None:
+        if self._sync_client is not None:
+            self._sync_client.close()
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._make().open().__await__()
+
+    async def __aenter__(self) -> Client:
+        self._client = await self
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.close()
