@@ -329,6 +329,12 @@ docs: build/docgen  ## write the generated pages again
 	@set -e; for page in protocol scheduling; do \
 	    build/docgen page docs/$$page.md >build/page.md; cp build/page.md docs/$$page.md; done
 
+# ---- the Python client ---------------------------------------------------------------------------
+.PHONY: wheel
+wheel:  ## the Python client as a wheel in build/, for pip
+	@mkdir -p build
+	@python3 tools/sdk/python/wheel.py build
+
 # ---- a machine with a GPU, which may have no compiler --------------------------------------------
 GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))
 .PHONY: gpu-carry
