@@ -159,6 +159,7 @@ void request_answer(struct request *request, json_t *json)
     request->status = 200;
     request->content_type = JSON;
     add_json(request, json);
+    (void)buffer_add_text(&request->out, "\n");        /* for people with curl */
     request->state = REQUEST_ANSWERED;
 }
 
