@@ -75,7 +75,7 @@ APPLIANCE_OBJ := $(filter-out $(O)/appliance/main.o $(O)/appliance/seal/heap.o,$
 MISBEHAVE_OBJ := $(call objects,selftest/misbehave/misbehave.c selftest/misbehave/forbidden.c)
 SDK_OBJ := $(call objects,$(wildcard tools/sdk/*.c net/wire*.c config/chat/*.c) config/address.c \
     config/base/status.c config/base/assert.c config/base/say.c)
-TRACE_OBJ := $(call objects,$(wildcard tools/trace/*.c))
+TRACE_OBJ := $(call objects,$(wildcard tools/trace/*.c tools/trace/*/*.c))
 FLOW_OBJ := $(call objects,$(wildcard tools/flow/*.c))
 COMMAND_LINE_OBJ := $(O)/tools/command_line.o
 # The command line client; the library serves the tests of its parts.

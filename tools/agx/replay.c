@@ -68,6 +68,8 @@ static int close_log(struct replay *replay)
 static int parse(struct replay *replay, int argc, char **argv)
 {
     const struct argument rows[] = {
+        {"--form", "NAME", ARGUMENT_TEXT, &replay->form, 0, 0,
+         TRACE_FORMS "\n(default: the one that the file has; docs/traces.md)"},
         {"--programs", "N", ARGUMENT_U32, &replay->programs, 1, 1 << 24,
          "the first N; more than it has: it repeats (default: all)"},
         {"--rate", "R", ARGUMENT_F64, &replay->rate, 1e-6, 1e6,
@@ -81,6 +83,8 @@ static int parse(struct replay *replay, int argc, char **argv)
          "times every count of tokens, at least 1 stays (default 1)"},
         {"--gap-scale", "F", ARGUMENT_F64, &replay->gap_scale, 0, 1e3,
          "times every tool gap (default 1)"},
+        {"--gap-max", "SECONDS", ARGUMENT_F64, &replay->gap_s_max, 1e-6, 1e9,
+         "a gap is no longer than this, before it is scaled"},
         RETRY_ROW(replay->retry, RETRY_OF_MANY),
         {"--seed", "S", ARGUMENT_U64, &replay->retry.lot, 0, 0,
          "of the pauses after busy answers (default 0)"},
@@ -91,11 +95,12 @@ static int parse(struct replay *replay, int argc, char **argv)
     const struct command_line line = {
         AGX_COMMAND("replay"), .usage = "TRACE [OPTION]...",
         .purpose =
-        "Replays a trace of programs (format `agentix-trace 1`) and reports program-level token\n"
-        "latency, throughput, waiting and service. A program's latency is the response time along\n"
-        "its critical path, tool gaps left out, for each token of all its calls; the mean is that\n"
-        "of the programs. Prompts longer than the context lose their front; an output is at most\n"
-        "half the context. Programs are of the trace's classes.",
+        "Replays a trace of programs (`agentix-trace 1`, or a form of others) and reports\n"
+        "program-level token latency, throughput, waiting and service, and what other benchmarks\n"
+        "report. A program's latency is the response time along its critical path, tool gaps left\n"
+        "out, for each token of all its calls; the mean is that of the programs. Prompts longer\n"
+        "than the context lose their front; an output is at most half the context. Programs are\n"
+        "of the trace's classes.",
         .operand = &replay->path, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     int code = command_line_parse(&line, argc, argv);
     if (code == ARGUMENT_GO_ON && replay->sessions > 0 && replay->rate > 0) {
@@ -111,7 +116,8 @@ static int start_player(struct replay *replay)
 {
     struct player_settings settings = {.programs = replay->programs, .calls_max = CALLS_MAX,
                                        .sessions = replay->sessions, .rate = replay->rate,
-                                       .gap_scale = replay->gap_scale};
+                                       .gap_scale = replay->gap_scale,
+                                       .gap_s_max = replay->gap_s_max};
     enum player_start start = player_init(&replay->player, &replay->trace, &settings);
     if (start == PLAYER_TOO_MANY_CALLS) {
         fprintf(stderr, "agx: --programs: %" PRIu64 " calls are too many\n",
@@ -220,7 +226,7 @@ int replay_main(const char *to, int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    code = trace_load(&replay.trace, replay.path);
+    code = trace_load(&replay.trace, replay.path, replay.form);
     if (code != EXIT_COMPLETE) {
         return code;
     }

@@ -39,9 +39,9 @@ struct replay {
     FILE *calls_log;                /* NULL: none */
     int code;                       /* anything but EXIT_COMPLETE ends the replay */
     /* options */
-    const char *path, *json, *calls_path;
+    const char *path, *form, *json, *calls_path;
     uint32_t programs, sessions, pool;
-    double rate, token_scale, gap_scale;
+    double rate, token_scale, gap_scale, gap_s_max;
 };
 
 /* Until every program has ended; the exit code is in replay->code. */

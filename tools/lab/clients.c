@@ -55,7 +55,8 @@ static int start_player(struct lab *lab)
     const struct player_settings settings = {
         .programs = lab->settings->programs, .calls_max = CALLS_MAX,
         .sessions = lab->settings->sessions,
-        .rate = rate_of(lab->settings, lab->trace), .gap_scale = 1, .start_us = LAB_EPOCH_US,
+        .rate = rate_of(lab->settings, lab->trace), .gap_scale = 1,
+        .gap_s_max = lab->settings->gap_s_max, .start_us = LAB_EPOCH_US,
         .seed = lab->settings->seed};
     enum player_start start = player_init(&clients->player, lab->trace, &settings);
     lab->result.rate = settings.rate;

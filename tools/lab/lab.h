@@ -51,6 +51,7 @@ struct lab_death { uint32_t engine; uint64_t at_us, for_us; };  /* since the run
 
 struct lab_settings {
     const char *trace_path;         /* NULL: workflows are run (flow/flow.h) */
+    const char *trace_form;         /* NULL: the one that the file has */
     struct lab_flow_settings flow;
     const char *order, *flow_json_path;     /* of workflows; JSON NULL: none */
     const char *timeline_path;      /* NULL: none */
@@ -68,6 +69,7 @@ struct lab_settings {
     uint32_t programs;              /* 0: as many as the trace has */
     uint32_t sessions;              /* of a closed load; 0: the load is open */
     double rate;                    /* programs a second; 0: the trace's */
+    double gap_s_max;               /* of the trace's gaps; 0: as they are */
     uint64_t seed;
     enum lab_predict predict;
     double cost_error;              /* > 1: what is told of cost is wrong by such a factor */

@@ -57,7 +57,9 @@ static const struct argument rows[] = {
      "of --flow: a batch's rows are dealt to N clients (1), which\n"
      "arrive at --rate, or all at once"},
     {"--trace", "FILE", ARGUMENT_TEXT, &words.settings.trace_path, 0, 0,
-     "programs, in the format agentix-trace 1"},
+     "programs, in the format agentix-trace 1 or one of others"},
+    {"--form", "NAME", ARGUMENT_TEXT, &words.settings.trace_form, 0, 0,
+     "of --trace: " TRACE_FORMS "\n(default: the one that the file has; docs/traces.md)"},
     {"--system", "NAME", ARGUMENT_TEXT, &words.system, 0, 0,
      "vllm, vllm-opt, mlfq or agentix (default)"},
     {"--policy", "NAME", ARGUMENT_TEXT, &words.policy, 0, 0, &policy_help[sizeof ", " - 1]},
@@ -69,6 +71,8 @@ static const struct argument rows[] = {
      "programs a second (default: the trace's)"},
     {"--sessions", "N", ARGUMENT_U32, &words.settings.sessions, 1, 1 << 20,
      "a closed load: N programs are open, and a new one starts\nwhen one ends"},
+    {"--gap-max", "SECONDS", ARGUMENT_F64, &words.settings.gap_s_max, RATE_MIN, RATE_MAX,
+     "a gap of the trace is no longer than this"},
     {"--offline", "", ARGUMENT_FLAG, &words.settings.offline, 0, 0, "all programs at time 0"},
     {"--programs", "N", ARGUMENT_U32, &words.settings.programs, 0, 1 << 24,
      "the first N; more than the trace has: it repeats"},
@@ -268,8 +272,9 @@ int main(int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    code = words.settings.trace_path != NULL ? trace_load(&trace, words.settings.trace_path) : 0;
-    if (code != 0) {
+    code = words.settings.trace_path == NULL ? LAB_EXIT_OK
+           : trace_load(&trace, words.settings.trace_path, words.settings.trace_form);
+    if (code != LAB_EXIT_OK) {
         return code;
     }
     if (words.compare != NULL) {

@@ -18,6 +18,9 @@
 
 #include "config/base/assert.h"
 #include "tools/exit_code.h"
+#include "tools/trace/pairs.h"
+
+#define RUN_TEXT UINT32_MAX       /* in place of a part */
 
 static uint64_t mix(uint64_t key, uint64_t number)
 {
@@ -44,27 +47,30 @@ static void write_ids(uint32_t *ids, uint32_t key, uint32_t from, uint32_t to, u
 
 /* ---- shared text ----------------------------------------------------------------------------- */
 
-/* Lists every shared text once, with its greatest length. */
-static void find_shared(struct prompts *prompts)
+/* Lists every shared text once, with its greatest length; false: no memory. */
+static bool find_shared(struct prompts *prompts)
 {
     const struct trace *trace = prompts->trace;
-    for (uint32_t i = 0; i < trace->parts_count; i++) {
+    struct pairs names = {0};
+    bool taken = true;
+    for (uint32_t i = 0; i < trace->parts_count && taken; i++) {
         const struct trace_part *part = &trace->parts[i];
-        uint32_t at = 0;
         if (part->kind != TRACE_SHARED) {
             continue;
         }
-        while (at < prompts->shared_count && prompts->shared[at].key != part->key) {
-            at++;
+        uint32_t at = pairs_number(&names, (struct pair){part->key, 0});
+        taken = at != PAIRS_NONE;
+        if (!taken) {
+            continue;
         }
         struct prompts_shared *text = &prompts->shared[at];
-        if (at == prompts->shared_count) {
-            *text = (struct prompts_shared){.key = part->key};
-            prompts->shared_count++;
-        }
+        text->key = part->key;
         text->count = part->tokens > text->count ? part->tokens : text->count;
         prompts->shared_of_part[i] = at;
+        prompts->shared_count = names.count;
     }
+    pairs_free(&names);
+    return taken;
 }
 
 static bool write_shared(struct prompts *prompts)
@@ -96,8 +102,7 @@ int prompts_init(struct prompts *prompts, const struct trace *trace, uint32_t co
     prompts->shared_of_part = calloc(trace->parts_count, sizeof *prompts->shared_of_part);
     bool taken = prompts->shared != NULL && prompts->shared_of_part != NULL;
     if (taken) {
-        find_shared(prompts);
-        taken = write_shared(prompts);
+        taken = find_shared(prompts) && write_shared(prompts);
     }
     if (!taken) {
         fprintf(stderr, "agentix-lab: out of memory\n");
@@ -145,6 +150,9 @@ static void write_piece(const struct prompts *prompts, uint64_t run,
         memcpy(ids, text->ids + from, (size_t)(to - from) * sizeof *ids);
     } else if (part->kind == TRACE_OUTPUT) {
         write_ids(ids, prompts_output_key(prompts, run, part->call), from, to, vocab);
+    } else if (part->kind == TRACE_RUN) {
+        uint32_t key = (uint32_t)mix(mix(mix(prompts->seed, run), part->key), RUN_TEXT);
+        write_ids(ids, key, from, to, vocab);
     } else {
         write_ids(ids, own_key(prompts, run, piece->call, piece->index), from, to, vocab);
     }

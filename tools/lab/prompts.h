@@ -4,8 +4,9 @@
  * What: the token ids of traced prompts, written in place and fast. Lengths are those of
  * tools/trace/prompt.h. Text that programs share is made once and copied; the rest is a cheap hash.
  *
- * Ids are pure functions: shared text of (name, position), own text of (run, call, part, position),
- * outputs of (run, call, position); the virtual engine "generates" the last ones.
+ * Ids are pure functions: shared text of (name, position), a run's text of (run, name, position),
+ * own text of (run, call, part, position), outputs of (run, call, position); the virtual engine
+ * "generates" the last ones.
  */
 #include "tools/trace/prompt.h"
 

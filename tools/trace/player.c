@@ -86,7 +86,9 @@ static void deal(struct player *player, uint32_t cycle)
 static uint64_t gap_us(const struct player *player, uint32_t call)
 {
     uint64_t traced_us = player->trace->calls[player_traced(player, call)].gap_us;
-    return (uint64_t)((double)traced_us * player->settings.gap_scale);
+    double max_us = player->settings.gap_s_max * 1e6;
+    double gap = max_us > 0 && (double)traced_us > max_us ? max_us : (double)traced_us;
+    return (uint64_t)(gap * player->settings.gap_scale);
 }
 
 static void set_timer(struct player *player, uint32_t index, uint64_t at_us)

@@ -27,7 +27,8 @@ struct player_settings {
     uint32_t calls_max;             /* more calls than this are refused */
     uint32_t sessions;              /* runs that are open at once; 0: the load is open */
     double rate;                    /* of an open load, programs a second; 0: all at once */
-    double gap_scale;               /* times every gap of the trace */
+    double gap_scale;               /* times every gap of the trace, */
+    double gap_s_max;               /* which is at most this long before; 0: as it is */
     uint64_t start_us;              /* the first arrival */
     uint64_t seed;
 };

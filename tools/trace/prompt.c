@@ -34,7 +34,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 static uint32_t part_tokens(const struct prompt_book *book, uint32_t calls_first,
                             const struct trace_part *part)
 {
-    if (part->kind == TRACE_SHARED || part->kind == TRACE_UNIQUE) {
+    if (part->kind != TRACE_PROMPT && part->kind != TRACE_OUTPUT) {
         return scaled(book, part->tokens);
     }
     uint32_t call = calls_first + part->call;
@@ -167,7 +167,8 @@ static uint32_t *write_piece(const struct prompt_book *book, const struct prompt
 {
     const struct trace_part *part = &book->trace->parts[piece->index];
     uint64_t own = mix(mix(source->run, piece->call), piece->part);
-    uint64_t key = part->kind == TRACE_SHARED ? part->key : own;
+    uint64_t key = part->kind == TRACE_SHARED ? part->key
+                   : part->kind == TRACE_RUN ? mix(part->key, source->run) : own;
     for (uint32_t i = piece->from; i < piece->to; i++) {
         *ids++ = part->kind == TRACE_OUTPUT ? source->outputs[part->call][i]
                                             : plain_id(&book->limits, mix(key, i));

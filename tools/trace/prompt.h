@@ -4,8 +4,9 @@
  * What: the calls of a trace as this appliance can serve them: token counts scaled and cut to its
  * context, and the token ids of any prompt, made on demand.
  *
- * Shared text is a pure function of (name, position), own text of (run, call, part, position): two
- * programs that name the same text send the same tokens, in every replay. Outputs are the tokens
+ * Shared text is a pure function of (name, position), a run's text of (run, name, position), own
+ * text of (run, call, part, position): two programs that name the same shared text send the same
+ * tokens, in every replay. Outputs are the tokens
  * that the appliance generated.
  */
 #include <stdbool.h>

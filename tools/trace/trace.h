@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a trace of programs (`agentix-trace 1`), read whole and checked: programs in order of
- * arrival; calls numbered from 0; each call knows which calls come before it, which may follow it,
- * and of which parts its prompt is made.
+ * What: a trace of programs, read whole and checked: programs in order of arrival; calls numbered
+ * from 0; each call knows which calls come before it, which may follow it, and of which parts its
+ * prompt is made. Our own form is `agentix-trace 1`; forms/ reads those of others (docs/traces.md).
  *
  *     agentix-trace 1
  *     # comment
  *     program <id> <arrival_us> <class>
  *     call <n> after=<n,n,...|-> gap=<us> in=<part+part+...> out=<tokens>
  *
- *     part: s:<name>:<n> shared text · u:<n> the call's own · p:<call>[:<n>] of an earlier prompt
- *           · o:<call>[:<n>] of an earlier output
+ *     part: s:<name>:<n> shared text · r:<name>:<n> text of this run of the program · u:<n> the
+ *           call's own · p:<call>[:<n>] of an earlier prompt · o:<call>[:<n>] of an earlier output
  *
  * All lists lie in a few arrays that are taken while loading; records hold first and count.
  */
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define TRACE_CALLS_OF_PROGRAM_MAX 4096
 #define TRACE_TOKENS_MAX           (64u << 20)      /* of one prompt, and of one output */
 #define TRACE_CLASSES_MAX          4096
 #define TRACE_CLASS_BYTES_MAX      63               /* of its name */
+#define TRACE_FAULT_BYTES          256
+#define TRACE_PROBLEM_BYTES        240              /* of a fault, without the line */
 
-enum trace_part_kind { TRACE_SHARED, TRACE_UNIQUE, TRACE_PROMPT, TRACE_OUTPUT };
+enum trace_part_kind { TRACE_SHARED, TRACE_RUN, TRACE_UNIQUE, TRACE_PROMPT, TRACE_OUTPUT };
 struct trace_part {
     enum trace_part_kind kind;
     uint32_t call;          /* PROMPT, OUTPUT: of which call of the program */
     uint32_t tokens;        /* 0: all (PROMPT, OUTPUT) */
-    uint64_t key;           /* SHARED: of the name */
+    uint64_t key;           /* SHARED, RUN: of the name */
 };
 struct trace_call {
     uint64_t gap_us;
@@ -52,10 +56,22 @@ struct trace {
     uint32_t *links;
     uint32_t programs_count, classes_count, calls_count, parts_count, links_count;
     uint32_t calls_of_program_max;
-    /* private: only trace.c */
+    /* private: only build.c */
     uint32_t programs_room, classes_room, calls_room, parts_room, links_room;
 };
 
-/* 0, or an exit code after `file:line: problem` on stderr. */
-int trace_load(struct trace *trace, const char *path);
+/* The file in memory. */
+struct trace_source {
+    const char *form;       /* NULL: the one that the text has; or one of trace_forms */
+    const char *text;
+    size_t bytes;
+};
+
+/* False after a fault, `line: problem`; the trace is empty then. */
+bool trace_read(struct trace *trace, const struct trace_source *source,
+                char fault[TRACE_FAULT_BYTES]);
+/* 0, or an exit code after `path:line: problem` on stderr. `form`: as above. */
+int trace_load(struct trace *trace, const char *path, const char *form);
 void trace_free(struct trace *trace);
+/* For help texts. */
+#define TRACE_FORMS "agentix, agentx, aiperf, otlp or sglang"

@@ -221,6 +221,17 @@ static void test_seed_deals_each_program_once_a_cycle(void **state)
     memset(&player, 0, sizeof player);
 }
 
+static void test_gap_is_cut_before_it_is_scaled(void **state)
+{
+    (void)state;
+    start(diamond, &(struct player_settings){.calls_max = CALLS_MAX, .gap_scale = 0.5,
+                                             .gap_s_max = 30e-6, .start_us = 1000});
+    expect_due(0, 1000 + 30 / 2);       /* 100 */
+    assert_false(player_over(&player, 0, 2000));
+    expect_due(1, 2000 + 20 / 2);
+    expect_due(2, 2000 + 30 / 2);       /* 50 */
+}
+
 static void test_too_many_calls_are_refused(void **state)
 {
     (void)state;
@@ -242,6 +253,7 @@ int main(void)
         cmocka_unit_test_teardown(test_session_goes_on_after_a_failed_run, stop),
         cmocka_unit_test_teardown(test_as_many_runs_are_open_as_there_are_sessions, stop),
         cmocka_unit_test_teardown(test_seed_deals_each_program_once_a_cycle, stop),
+        cmocka_unit_test_teardown(test_gap_is_cut_before_it_is_scaled, stop),
         cmocka_unit_test_teardown(test_too_many_calls_are_refused, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
