@@ -9,17 +9,18 @@
 
 /*
  * What: sums, means, percentiles, and two ways of printing them.
- * Bounds: sorting is O(n^1.3), n the programs; nothing is printed while the replay runs.
+ * Bounds: sorting is O(n log n), n the programs; nothing is printed while the replay runs.
  * Why the mean of ratios and not the ratio of sums: a long program must not hide the latency of the
  * short ones, which people notice. A comparison with others states which of the two it uses.
  */
 
-int measure_init(struct measure *measure, uint32_t programs)
+int measure_init(struct measure *measure, uint32_t programs, uint32_t calls)
 {
     *measure = (struct measure){.programs = programs};
     measure->latency_us = calloc(programs, sizeof *measure->latency_us);
     measure->latency_gaps_us = calloc(programs, sizeof *measure->latency_gaps_us);
-    if (measure->latency_us == NULL || measure->latency_gaps_us == NULL) {
+    bool taken = serving_init(&measure->serving, calls, programs);
+    if (!taken || measure->latency_us == NULL || measure->latency_gaps_us == NULL) {
         fprintf(stderr, "agx: out of memory\n");
         return EXIT_SYSTEM;
     }
@@ -30,6 +31,7 @@ void measure_free(struct measure *measure)
 {
     free(measure->latency_us);
     free(measure->latency_gaps_us);
+    serving_free(&measure->serving);
 }
 
 void measure_program(struct measure *measure, uint64_t path_us, uint64_t whole_us, uint64_t tokens)
@@ -39,43 +41,17 @@ void measure_program(struct measure *measure, uint64_t path_us, uint64_t whole_u
     measure->latency_us[measure->completed] = (double)path_us / (double)tokens;
     measure->latency_gaps_us[measure->completed] = (double)whole_us / (double)tokens;
     measure->completed++;
-}
-
-/* Shell sort: short, and fast enough for the programs of a replay. */
-static void sort(double *values, uint32_t count)
-{
-    for (uint32_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
-        for (uint32_t i = gap; i < count; i++) {
-            double value = values[i];
-            uint32_t at = i;
-            for (; at >= gap && values[at - gap] > value; at -= gap) {
-                values[at] = values[at - gap];
-            }
-            values[at] = value;
-        }
-    }
+    serving_job(&measure->serving, whole_us);
 }
 
 void measure_close(struct measure *measure)
 {
-    sort(measure->latency_us, measure->completed);
-    sort(measure->latency_gaps_us, measure->completed);
-}
-
-static double mean_ms(const double *values_us, uint32_t count)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += values_us[i];
-    }
-    return count > 0 ? sum / count / 1e3 : 0;
-}
-
-/* The nearest rank: the smallest value that `percent` of all do not exceed. */
-static double percentile_ms(const double *values_us, uint32_t count, uint32_t percent)
-{
-    uint64_t rank = ((uint64_t)count * percent + 99) / 100;
-    return count > 0 ? values_us[rank > 0 ? rank - 1 : 0] / 1e3 : 0;
+    const struct serving_totals totals = {
+        .duration_us = measure->duration_us, .prompt_tokens = measure->prompt_tokens,
+        .cached_tokens = measure->cached_tokens};
+    measure->latency = distribution_of(measure->latency_us, measure->completed);
+    measure->latency_gaps = distribution_of(measure->latency_gaps_us, measure->completed);
+    measure->serving_figures = serving_figures(&measure->serving, &totals);
 }
 
 static double per_second(uint64_t count, uint64_t duration_us)
@@ -83,10 +59,10 @@ static double per_second(uint64_t count, uint64_t duration_us)
     return duration_us > 0 ? (double)count * 1e6 / (double)duration_us : 0;
 }
 
-static void print_latency(FILE *out, const char *name, const double *values_us, uint32_t count)
+static void print_latency(FILE *out, const char *name, const struct distribution *us)
 {
-    fprintf(out, "%-26s %10.3f %10.3f %10.3f\n", name, mean_ms(values_us, count),
-            percentile_ms(values_us, count, 95), percentile_ms(values_us, count, 99));
+    fprintf(out, "%-26s %10.3f %10.3f %10.3f\n", name, us->mean / 1e3, us->p95 / 1e3,
+            us->p99 / 1e3);
 }
 
 static void print_middle(FILE *out, const struct sessions *sessions)
@@ -106,8 +82,8 @@ void measure_print(const struct measure *measure, FILE *out)
     const struct measure *m = measure;
     uint64_t calls = m->calls > 0 ? m->calls : 1;
     fprintf(out, "%-26s %10s %10s %10s\n", "ms for each token", "mean", "p95", "p99");
-    print_latency(out, "program-level latency", m->latency_us, m->completed);
-    print_latency(out, "  with tool gaps", m->latency_gaps_us, m->completed);
+    print_latency(out, "program-level latency", &m->latency);
+    print_latency(out, "  with tool gaps", &m->latency_gaps);
     fprintf(out, "\nprograms     %" PRIu32 " of %" PRIu32 " completed, %" PRIu32
             " failed, %.3f/s in %.1f s\n", m->completed, m->programs, m->failed,
             per_second(m->completed, m->duration_us), (double)m->duration_us / 1e6);
@@ -123,7 +99,8 @@ void measure_print(const struct measure *measure, FILE *out)
             (double)m->wait_us / 1e3 / (double)calls);
     fprintf(out, "service      %.3f s, %.3f ms for each call\n", (double)m->service_us / 1e6,
             (double)m->service_us / 1e3 / (double)calls);
-    fprintf(out, "preemptions  %" PRIu64 "\n", m->preemptions);
+    fprintf(out, "preemptions  %" PRIu64 "\n\n", m->preemptions);
+    serving_print(&m->serving_figures, out);
 }
 
 /* A JSON string: control characters, quotes and backslashes by their numbers. */
@@ -141,12 +118,10 @@ static void print_json_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-static void print_json_latency(FILE *out, const char *name, const double *values_us,
-                               uint32_t count)
+static void print_json_latency(FILE *out, const char *name, const struct distribution *us)
 {
     fprintf(out, ", \"%s\": {\"mean\": %.6f, \"p50\": %.6f, \"p95\": %.6f, \"p99\": %.6f}", name,
-            mean_ms(values_us, count), percentile_ms(values_us, count, 50),
-            percentile_ms(values_us, count, 95), percentile_ms(values_us, count, 99));
+            us->mean / 1e3, us->p50 / 1e3, us->p95 / 1e3, us->p99 / 1e3);
 }
 
 static void print_json_middle(FILE *out, const struct sessions *sessions)
@@ -172,8 +147,8 @@ void measure_print_json(const struct measure *measure, FILE *out)
             m->token_scale, m->gap_scale);
     fprintf(out, ", \"programs\": %" PRIu32 ", \"completed\": %" PRIu32 ", \"failed\": %" PRIu32,
             m->programs, m->completed, m->failed);
-    print_json_latency(out, "token_latency_ms", m->latency_us, m->completed);
-    print_json_latency(out, "token_latency_with_gaps_ms", m->latency_gaps_us, m->completed);
+    print_json_latency(out, "token_latency_ms", &m->latency);
+    print_json_latency(out, "token_latency_with_gaps_ms", &m->latency_gaps);
     fprintf(out, ", \"duration_s\": %.6f, \"programs_per_s\": %.6f, \"tokens_per_s\": %.6f",
             (double)m->duration_us / 1e6, per_second(m->completed, m->duration_us),
             per_second(m->generated_tokens, m->duration_us));
@@ -183,6 +158,11 @@ void measure_print_json(const struct measure *measure, FILE *out)
             m->cached_tokens, m->generated_tokens);
     fprintf(out, ", \"wait_us\": %" PRIu64 ", \"service_us\": %" PRIu64 ", \"preemptions\": %"
             PRIu64, m->wait_us, m->service_us, m->preemptions);
-    fprintf(out, ", \"busy\": %" PRIu64 ", \"reconnects\": %" PRIu64 ", \"cut_prompts\": %" PRIu64
-            "}\n", m->busy, m->reconnects, m->cut_prompts);
+    fprintf(out, ", \"busy\": %" PRIu64 ", \"reconnects\": %" PRIu64 ", \"cut_prompts\": %" PRIu64,
+            m->busy, m->reconnects, m->cut_prompts);
+    json_t *serving = serving_json(&m->serving_figures);
+    fprintf(out, ", \"serving\": ");
+    json_dumpf(serving, out, JSON_REAL_PRECISION(12));
+    fprintf(out, "}\n");
+    json_decref(serving);
 }

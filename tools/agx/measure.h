@@ -11,10 +11,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tools/trace/serving.h"
 #include "tools/trace/sessions.h"
 
 struct measure {
     double *latency_us, *latency_gaps_us;       /* [programs] of completed programs, per token */
+    struct distribution latency, latency_gaps;  /* of these; after measure_close() */
+    struct serving serving;
+    struct serving_figures serving_figures;     /* after measure_close() */
     uint32_t programs, completed, failed;
     uint64_t calls, prompt_tokens, cached_tokens, generated_tokens, preemptions;
     uint64_t wait_us, service_us;               /* sums over calls, as the appliance counted them */
@@ -26,10 +30,10 @@ struct measure {
 };
 
 /* 0, or EXIT_SYSTEM after a message. */
-int measure_init(struct measure *measure, uint32_t programs);
+int measure_init(struct measure *measure, uint32_t programs, uint32_t calls);
 void measure_free(struct measure *measure);
 void measure_program(struct measure *measure, uint64_t path_us, uint64_t whole_us, uint64_t tokens);
-/* Sorts the latencies. Printing comes after it, in either form, any number of times. */
+/* Works out the distributions. Printing comes after it, in either form, any number of times. */
 void measure_close(struct measure *measure);
 void measure_print(const struct measure *measure, FILE *out);
 void measure_print_json(const struct measure *measure, FILE *out);

@@ -135,7 +135,7 @@ static int start_measure(struct replay *replay)
                 "sessions have a middle\n", programs);
         return EXIT_USAGE;
     }
-    int code = measure_init(&replay->measure, programs);
+    int code = measure_init(&replay->measure, programs, replay->player.calls_count);
     sessions_init(&replay->measure.sessions, replay->sessions, programs);
     return code;
 }

@@ -17,6 +17,7 @@
 struct replay_call {
     bool is_sent;                   /* over `lane`, and not answered yet */
     uint32_t lane, busy_tries, closed_tries;
+    uint64_t first_us;              /* when its first token came; 0: not yet */
 };
 struct replay_run {
     bool is_named;                  /* the appliance has been told its class */

@@ -189,6 +189,9 @@ static void on_done(struct replay *replay, uint32_t index, const struct agx_even
         log_call(replay, index, event);
     }
     replay->runs[run].tokens += event->generated_tokens;
+    const uint64_t times_us[] = {replay->player.calls[index].due_us,
+                                 replay->calls[index].first_us, now_us(replay)};
+    serving_call(&replay->measure.serving, times_us, event->generated_tokens);
     if (player_over(&replay->player, index, now_us(replay))) {
         end_run(replay, run, replay->calls[index].lane);
     }
@@ -215,6 +218,8 @@ static void on_event(struct replay *replay, uint32_t lane_index, const struct ag
         (event->kind == AGX_REFUSED && strcmp(fault->frame, "CALL") != 0)) {
         replay->asked -= replay->asked > 0;
     } else if (event->kind == AGX_TOKENS) {
+        uint64_t *first_us = &replay->calls[index].first_us;
+        *first_us = *first_us > 0 ? *first_us : now_us(replay);
         memcpy(replay->outputs[index] + event->first_index, event->tokens,
                event->tokens_count * sizeof *event->tokens);
     } else if (event->kind == AGX_DONE) {

@@ -94,7 +94,8 @@ int lab_clients_init(struct lab *lab)
     uint32_t runs = clients->player.runs_count;
     clients->outcomes = calloc(runs, sizeof *clients->outcomes);
     clients->calls = calloc(clients->player.calls_count, sizeof *clients->calls);
-    if (clients->outcomes == NULL || clients->calls == NULL) {
+    bool taken = serving_init(&clients->serving, clients->player.calls_count, runs);
+    if (!taken || clients->outcomes == NULL || clients->calls == NULL) {
         return out_of_memory();
     }
     return lab_foretold_init(lab);
@@ -103,6 +104,7 @@ int lab_clients_init(struct lab *lab)
 void lab_clients_free(struct lab *lab)
 {
     player_free(&lab->clients.player);
+    serving_free(&lab->clients.serving);
     free(lab->clients.foretold);
     free(lab->clients.outcomes);
     free(lab->clients.calls);
@@ -193,12 +195,15 @@ void lab_clients_generated(struct lab *lab, uint32_t index)
     if (run->failed) {
         return;
     }
+    const uint64_t times_us[] = {call->due_us, clients->calls[index].first_us, lab->now_us};
+    serving_call(&clients->serving, times_us, lab->prompts.book.out[traced]);
     outcome->tokens += lab->prompts.book.out[traced];
     draw_gaps(lab, index);
     if (is_last) {
         outcome->path_us = run->path_us;
         outcome->whole_us = lab->now_us - run->arrival_us;
         outcome->completed = true;
+        serving_job(&clients->serving, outcome->whole_us);
         sessions_program(&clients->sessions, run->path_us, outcome->tokens, lab->now_us);
         lab_frames_program_end(lab, call->run);
     }

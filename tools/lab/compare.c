@@ -84,7 +84,7 @@ static bool sustains(struct search *search, double rate)
         search->code = code;
         return false;
     }
-    return code == LAB_EXIT_OK && result.all.token.mean_s <= search->slo;
+    return code == LAB_EXIT_OK && result.all.token.mean <= search->slo;
 }
 
 /* 0: the system does not sustain even the slowest rate that was tried. */

@@ -219,6 +219,16 @@ static void answer_rows(struct lab *lab, struct lab_engine *engine)
     }
 }
 
+/* The call's first token came at the end of its round. */
+static void note_first(struct lab *lab, const struct lab_engine *engine, uint32_t row)
+{
+    struct lab_call *call = &lab->clients.calls[lab_engine_call(lab, step_row(&engine->step, row))];
+    const struct cost_round *round = &engine->costs[engine->rows[row].start_round];
+    if (call->first_us == 0) {
+        call->first_us = engine->rounds_begin_us + round->end_us;
+    }
+}
+
 static void draw(struct lab *lab, const struct lab_engine *engine)
 {
     if (!lab->timeline.is_open) {
@@ -255,6 +265,9 @@ void lab_engine_tell(struct lab *lab, struct lab_engine *engine)
             continue;
         }
         lab_foretold_note(lab, call);
+        if (produced > 0) {
+            note_first(lab, engine, i);
+        }
         if (produced > 0 && call->generated_tokens + produced == call->max_tokens) {
             lab->clients.calls[lab_engine_call(lab, row)].engine = engine->index;
             lab_clients_generated(lab, lab_engine_call(lab, row));

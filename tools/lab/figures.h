@@ -12,14 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tools/trace/distribution.h"
+
 struct figures_program {
     uint64_t path_us, whole_us, tokens;
     bool completed;
 };
-struct figures_latency { double mean_s, p50_s, p90_s, p95_s, p99_s; };
 struct figures {
     uint32_t programs, completed;
-    struct figures_latency token, token_with_gaps, jct;
+    struct distribution token, token_with_gaps, jct;    /* seconds */
 };
 
 /* Of programs [first, end), which are in order of arrival. `scratch` has room for as many. */

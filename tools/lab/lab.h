@@ -25,6 +25,7 @@
 #include "tools/lab/tables.h"
 #include "tools/lab/timeline.h"
 #include "tools/trace/player.h"
+#include "tools/trace/serving.h"
 #include "tools/trace/sessions.h"
 
 #define LAB_SETS_MAX  64
@@ -91,6 +92,7 @@ struct lab_result {
     double round_s;                 /* a round that reads all KV of the device ... */
     double load;                    /* ... and what arrives in it, as a part of that KV */
     struct figures all, steady;
+    struct serving_figures serving;
     uint32_t sessions;
     struct sessions_figures middle; /* of a closed load */
     double makespan_s, wait_s_total, busy_s, wall_s, scheduler_ns;
@@ -112,6 +114,7 @@ struct lab_result {
 
 struct lab_call {                   /* what a call of the player has cost */
     uint64_t prefill_us, copy_us;   /* of the steps that it was in (engine.c) */
+    uint64_t first_us;              /* when its first token came; 0: not yet */
     uint32_t swap_ins;
     uint32_t engine;                /* that its last token came from */
 };
@@ -128,6 +131,7 @@ struct lab_foretold {               /* of a program (foretold.c) */
 struct lab_clients {
     struct player player;
     struct sessions sessions;
+    struct serving serving;
     struct lab_foretold *foretold;  /* [programs] */
     struct figures_program *outcomes;   /* [programs] */
     struct lab_call *calls;         /* [player.calls_count] */

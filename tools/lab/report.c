@@ -25,10 +25,10 @@ static double busy_share_mean(const struct lab_result *r)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-static void print_latency(FILE *out, const char *name, const struct figures_latency *latency)
+static void print_latency(FILE *out, const char *name, const struct distribution *latency)
 {
-    fprintf(out, "  %-28s %12.4f %12.4f %12.4f %12.4f %12.4f\n", name, latency->mean_s,
-            latency->p50_s, latency->p90_s, latency->p95_s, latency->p99_s);
+    fprintf(out, "  %-28s %12.4f %12.4f %12.4f %12.4f %12.4f\n", name, latency->mean,
+            latency->p50, latency->p90, latency->p95, latency->p99);
 }
 
 static void print_figures(FILE *out, const char *name, const struct figures *figures)
@@ -63,6 +63,14 @@ static void print_engines(const struct lab_result *r, FILE *out)
                 100 * busy_share(r, i), engine->calls,
                 ratio(engine->cached_tokens, engine->prompt_tokens));
         fprintf(out, engine->deaths > 0 ? ", died %" PRIu32 " times\n" : "\n", engine->deaths);
+    }
+}
+
+static void print_refused(const struct lab_result *r, FILE *out)
+{
+    if (r->refused_calls > 0) {
+        fprintf(out, "REFUSED       %" PRIu64 " calls of %" PRIu64 " programs: the figures are not "
+                "those of the trace\n", r->refused_calls, r->failed_programs);
     }
 }
 
@@ -104,13 +112,11 @@ void report_print(const struct lab_result *result, FILE *out)
         fprintf(out, "prompts cut   %" PRIu64 ": longer than the context of %" PRIu32 " tokens\n",
                 r->cut_prompts, r->context_tokens);
     }
-    if (r->refused_calls > 0) {
-        fprintf(out, "REFUSED       %" PRIu64 " calls of %" PRIu64 " programs: the figures are not "
-                "those of the trace\n", r->refused_calls, r->failed_programs);
-    }
+    print_refused(r, out);
     if (r->engines_count > 1) {
         print_engines(r, out);
     }
+    serving_print(&r->serving, out);
     fprintf(out, "this machine  %.2f s, %.0f calls a second; a pass with a step takes the "
             "appliance %.0f ns\n", r->wall_s, r->wall_s > 0 ? r->calls / r->wall_s : 0,
             r->scheduler_ns);
@@ -126,13 +132,13 @@ static void print_row(const struct lab_result *results, uint32_t count, FILE *ou
     fprintf(out, "\n");
 }
 
-static double token_mean(const struct lab_result *r) { return r->all.token.mean_s; }
-static double token_p95(const struct lab_result *r) { return r->all.token.p95_s; }
-static double token_p99(const struct lab_result *r) { return r->all.token.p99_s; }
-static double steady_mean(const struct lab_result *r) { return r->steady.token.mean_s; }
-static double jct_mean(const struct lab_result *r) { return r->all.jct.mean_s; }
-static double jct_p90(const struct lab_result *r) { return r->all.jct.p90_s; }
-static double jct_p99(const struct lab_result *r) { return r->all.jct.p99_s; }
+static double token_mean(const struct lab_result *r) { return r->all.token.mean; }
+static double token_p95(const struct lab_result *r) { return r->all.token.p95; }
+static double token_p99(const struct lab_result *r) { return r->all.token.p99; }
+static double steady_mean(const struct lab_result *r) { return r->steady.token.mean; }
+static double jct_mean(const struct lab_result *r) { return r->all.jct.mean; }
+static double jct_p90(const struct lab_result *r) { return r->all.jct.p90; }
+static double jct_p99(const struct lab_result *r) { return r->all.jct.p99; }
 static double makespan(const struct lab_result *r) { return r->makespan_s; }
 static double waiting(const struct lab_result *r) { return r->wait_s_total; }
 static double preemptions(const struct lab_result *r) { return (double)r->preemptions; }
@@ -187,11 +193,11 @@ void report_compare(const struct lab_result *results, uint32_t count, FILE *out)
 /* ---- for programs ---------------------------------------------------------------------------- */
 
 static void set_latency(json_t *object, const char *prefix, const char *suffix,
-                        const struct figures_latency *latency)
+                        const struct distribution *latency)
 {
     const struct { const char *name; double value; } parts[] = {
-        {"mean", latency->mean_s}, {"p50", latency->p50_s}, {"p90", latency->p90_s},
-        {"p95", latency->p95_s}, {"p99", latency->p99_s}};
+        {"mean", latency->mean}, {"p50", latency->p50}, {"p90", latency->p90},
+        {"p95", latency->p95}, {"p99", latency->p99}};
     for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s_%s%s", prefix, parts[i].name, suffix);
@@ -298,6 +304,7 @@ static json_t *build(const struct lab_result *r, bool timing)
     set_count(steady, "programs", r->steady.programs);
     set_figures(steady, &r->steady);
     json_object_set_new(root, "steady", steady);
+    json_object_set_new(root, "serving", serving_json(&r->serving));
     json_object_set_new(root, "engines", engines_of(r));
     json_object_set_new(root, "scheduler_ns_per_event_mean",
                         timing ? json_real(r->scheduler_ns) : json_null());

@@ -208,6 +208,10 @@ static int report(struct lab *lab)
     figures_compute(&result->steady, outcomes, figures_steady_first(count),
                     figures_steady_end(count), scratch);
     free(scratch);
+    const struct serving_totals totals = {
+        .duration_us = lab->now_us - LAB_EPOCH_US, .prompt_tokens = result->prompt_tokens,
+        .cached_tokens = result->cached_tokens, .engines = lab->limits.engines};
+    result->serving = serving_figures(&lab->clients.serving, &totals);
     int code = tables_programs(lab);
     result->round_s = cost_round_s(lab->settings->cost, kv_tokens(lab));
     result->load = result->rate * result->cost_mean * result->round_s /

@@ -96,9 +96,14 @@ static void test_response_time_is_the_critical_path_without_gaps(void **state)
         "call 1 after=0 gap=0 in=p:0+o:0+u:3 out=3\n"
         "call 2 after=0 gap=0 in=p:0+o:0+u:3 out=1\n"
         "call 3 after=1,2 gap=10000000 in=p:1+o:1+o:2 out=1\n");
-    assert_true(result.all.token.mean_s == 6.0 / 7);
-    assert_true(result.all.token_with_gaps.mean_s == 16.0 / 7);
-    assert_true(result.all.jct.mean_s == 16);
+    assert_true(result.all.token.mean == 6.0 / 7);
+    assert_true(result.all.token_with_gaps.mean == 16.0 / 7);
+    assert_true(result.all.jct.mean == 16);
+    /* A round is 1 s, and so is every distance between tokens. */
+    assert_true(result.serving.job_s.mean == 16);
+    assert_true(result.serving.first_ms.p50 == 1000 && result.serving.first_ms.p99 == 1000);
+    assert_true(result.serving.token_ms.mean == 1000 && result.serving.speed.mean == 1);
+    assert_true(result.serving.latency_ms.p99 == 3000);
 }
 
 /* Twice the trace: the second time with other programs. */
@@ -364,8 +369,8 @@ static void test_step_ends_for_who_comes_and_for_who_goes(void **state)
     struct lab_result whole = play(&settings, text);
     settings.sets[settings.sets_count - 1] = "sched.cut_steps=yes";
     struct lab_result cut = play(&settings, text);
-    assert_true(fabs(whole.all.jct.mean_s - (16 + (16 - 3.5) + (17 - 3.6)) / 3) < 1e-9);
-    assert_true(fabs(cut.all.jct.mean_s - (16 + (8 - 3.5) + (9 - 3.6)) / 3) < 1e-9);
+    assert_true(fabs(whole.all.jct.mean - (16 + (16 - 3.5) + (17 - 3.6)) / 3) < 1e-9);
+    assert_true(fabs(cut.all.jct.mean - (16 + (8 - 3.5) + (9 - 3.6)) / 3) < 1e-9);
 }
 
 /* The second call of the program finds the first one's blocks. */
