@@ -157,6 +157,16 @@ def test_fault_names_file_line_record_and_field():
                                 "needed\n"), done.stderr
 
 
+def test_programs_that_are_too_long_are_left_out():
+    done = lab(AIPERF, "--context-max", "200")
+    assert done.returncode == 0 and done.json["programs"] == 1, done.stderr
+    with Appliance(NOISE) as a:
+        done = play(("agx", "--to", a.to, "replay"), AIPERF, "--context-max", "200")
+        assert done.returncode == 0 and done.json["completed"] == 1, done.stderr
+    done = lab(AIPERF, "--context-max", "10")
+    assert done.returncode == 2 and "too long" in done.stderr, done.stderr
+
+
 def test_gaps_are_cut():
     whole, cut = lab(OTLP), lab(OTLP, "--gap-max", "0.001")
     assert whole.returncode == cut.returncode == 0, whole.stderr + cut.stderr

@@ -14,5 +14,5 @@ static inline void trace_text_load(struct trace *trace, const char *text)
     assert_true(file >= 0);
     assert_int_equal(write(file, text, strlen(text)), strlen(text));
     close(file);
-    assert_int_equal(trace_load(trace, path, NULL), 0);
+    assert_int_equal(trace_load(trace, path, &(struct trace_options){0}), 0);
 }

@@ -68,8 +68,10 @@ static int close_log(struct replay *replay)
 static int parse(struct replay *replay, int argc, char **argv)
 {
     const struct argument rows[] = {
-        {"--form", "NAME", ARGUMENT_TEXT, &replay->form, 0, 0,
+        {"--form", "NAME", ARGUMENT_TEXT, &replay->options.form, 0, 0,
          TRACE_FORMS "\n(default: the one that the file has; docs/traces.md)"},
+        {"--context-max", "TOKENS", ARGUMENT_U32, &replay->options.context_max, 1, UINT32_MAX,
+         "leave out programs with a longer prompt and output"},
         {"--programs", "N", ARGUMENT_U32, &replay->programs, 1, 1 << 24,
          "the first N; more than it has: it repeats (default: all)"},
         {"--rate", "R", ARGUMENT_F64, &replay->rate, 1e-6, 1e6,
@@ -226,7 +228,7 @@ int replay_main(const char *to, int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
-    code = trace_load(&replay.trace, replay.path, replay.form);
+    code = trace_load(&replay.trace, replay.path, &replay.options);
     if (code != EXIT_COMPLETE) {
         return code;
     }

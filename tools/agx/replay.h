@@ -40,7 +40,8 @@ struct replay {
     FILE *calls_log;                /* NULL: none */
     int code;                       /* anything but EXIT_COMPLETE ends the replay */
     /* options */
-    const char *path, *form, *json, *calls_path;
+    struct trace_options options;
+    const char *path, *json, *calls_path;
     uint32_t programs, sessions, pool;
     double rate, token_scale, gap_scale, gap_s_max;
 };

@@ -52,7 +52,7 @@ struct lab_death { uint32_t engine; uint64_t at_us, for_us; };  /* since the run
 
 struct lab_settings {
     const char *trace_path;         /* NULL: workflows are run (flow/flow.h) */
-    const char *trace_form;         /* NULL: the one that the file has */
+    struct trace_options trace_options;
     struct lab_flow_settings flow;
     const char *order, *flow_json_path;     /* of workflows; JSON NULL: none */
     const char *timeline_path;      /* NULL: none */

@@ -58,8 +58,10 @@ static const struct argument rows[] = {
      "arrive at --rate, or all at once"},
     {"--trace", "FILE", ARGUMENT_TEXT, &words.settings.trace_path, 0, 0,
      "programs, in the format agentix-trace 1 or one of others"},
-    {"--form", "NAME", ARGUMENT_TEXT, &words.settings.trace_form, 0, 0,
+    {"--form", "NAME", ARGUMENT_TEXT, &words.settings.trace_options.form, 0, 0,
      "of --trace: " TRACE_FORMS "\n(default: the one that the file has; docs/traces.md)"},
+    {"--context-max", "TOKENS", ARGUMENT_U32, &words.settings.trace_options.context_max, 1,
+     UINT32_MAX, "leave out programs with a longer prompt and output"},
     {"--system", "NAME", ARGUMENT_TEXT, &words.system, 0, 0,
      "vllm, vllm-opt, mlfq or agentix (default)"},
     {"--policy", "NAME", ARGUMENT_TEXT, &words.policy, 0, 0, &policy_help[sizeof ", " - 1]},
@@ -273,7 +275,7 @@ int main(int argc, char **argv)
         return code;
     }
     code = words.settings.trace_path == NULL ? LAB_EXIT_OK
-           : trace_load(&trace, words.settings.trace_path, words.settings.trace_form);
+           : trace_load(&trace, words.settings.trace_path, &words.settings.trace_options);
     if (code != LAB_EXIT_OK) {
         return code;
     }

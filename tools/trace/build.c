@@ -39,9 +39,9 @@ DEFINE_ADD(calls, struct trace_call)
 DEFINE_ADD(parts, struct trace_part)
 DEFINE_ADD(links, uint32_t)
 
-bool build_init(struct build *build, struct trace *trace)
+bool build_init(struct build *build, struct trace *trace, uint32_t context_max)
 {
-    *build = (struct build){.trace = trace};
+    *build = (struct build){.trace = trace, .context_max = context_max};
     memset(trace, 0, sizeof *trace);
     build->before = calloc(TRACE_CALLS_OF_PROGRAM_MAX, sizeof *build->before);
     if (build->before == NULL) {
@@ -99,9 +99,37 @@ uint32_t build_class(struct build *build, const char *name, size_t bytes)
     return trace->classes_count - 1;
 }
 
+static bool fits(const struct build *build, const struct trace_program *program)
+{
+    for (uint32_t n = 0; n < program->calls_count && build->context_max > 0; n++) {
+        const struct trace_call *call = &build->trace->calls[program->calls_first + n];
+        if (call->prompt_tokens + call->out_tokens > build->context_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last program is whole: it goes again, if one of its calls is too long. */
+static void end_program(struct build *build)
+{
+    struct trace *trace = build->trace;
+    if (trace->programs_count == 0 || fits(build, build_last_program(build))) {
+        return;
+    }
+    trace->calls_count = build_last_program(build)->calls_first;
+    trace->parts_count = build->parts_first;
+    trace->links_count = build->links_first;
+    trace->programs_count--;
+    build->dropped++;
+}
+
 void build_program(struct build *build, uint64_t arrival_us, uint32_t class)
 {
     struct trace *trace = build->trace;
+    end_program(build);
+    build->parts_first = trace->parts_count;
+    build->links_first = trace->links_count;
     if (trace->programs_count > 0) {
         const struct trace_program *last = build_last_program(build);
         if (last->calls_count == 0) {
@@ -267,6 +295,12 @@ static void link_next(struct build *build, const struct trace_program *program)
 bool build_end(struct build *build)
 {
     const struct trace *trace = build->trace;
+    if (build->fault == NULL) {
+        end_program(build);
+    }
+    if (build->dropped > 0 && trace->programs_count == 0) {
+        build_blame(build, "every program has a call that is too long");
+    }
     if (build->fault == NULL &&
         (trace->programs_count == 0 || build_last_program(build)->calls_count == 0)) {
         build_blame(build, "no programs, or the last one has no calls");

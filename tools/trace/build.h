@@ -19,10 +19,13 @@ struct build {
     struct trace *trace;
     const char *fault;              /* the first problem, NULL: none */
     struct build_set *before;       /* [TRACE_CALLS_OF_PROGRAM_MAX]: calls over before call n */
+    uint32_t context_max;           /* a program with a longer prompt and output goes; 0: none */
+    uint32_t parts_first, links_first;      /* of the last program */
+    uint32_t dropped;               /* programs that went */
 };
 
 /* Of an empty trace. False: no memory, which is a fault, too. build_free() is due in any case. */
-bool build_init(struct build *build, struct trace *trace);
+bool build_init(struct build *build, struct trace *trace, uint32_t context_max);
 void build_free(struct build *build);
 void build_blame(struct build *build, const char *fault);
 

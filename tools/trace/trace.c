@@ -30,8 +30,8 @@ void trace_free(struct trace *trace)
 static bool is_native(const struct trace_source *source)
 {
     size_t at = 0;
-    if (source->form != NULL) {
-        return strcmp(source->form, NATIVE) == 0;
+    if (source->options.form != NULL) {
+        return strcmp(source->options.form, NATIVE) == 0;
     }
     while (at < source->bytes && source->text[at] > 0 && source->text[at] <= ' ') {
         at++;
@@ -58,7 +58,8 @@ bool trace_read(struct trace *trace, const struct trace_source *source,
     struct build build;
     uint32_t line = 1;
     char problem[TRACE_PROBLEM_BYTES] = "out of memory";
-    bool is_read = build_init(&build, trace) && read_form(&build, source, &line, problem);
+    bool is_read = build_init(&build, trace, source->options.context_max) &&
+                   read_form(&build, source, &line, problem);
     if (!is_read) {
         snprintf(fault, TRACE_FAULT_BYTES, "%u: %s", (unsigned)line, problem);
         trace_free(trace);
@@ -99,10 +100,11 @@ static char *read_file(const char *path, size_t *bytes)
     return text;
 }
 
-int trace_load(struct trace *trace, const char *path, const char *form)
+int trace_load(struct trace *trace, const char *path, const struct trace_options *options)
 {
-    struct trace_source source = {.form = form};
+    struct trace_source source = {.options = *options};
     char fault[TRACE_FAULT_BYTES];
+    const char *form = options->form;
     if (form != NULL && strcmp(form, NATIVE) != 0 && !forms_have(form)) {
         fprintf(stderr, "agx: --form: %s is none of " TRACE_FORMS "\n", form);
         return EXIT_USAGE;

@@ -60,9 +60,12 @@ struct trace {
     uint32_t programs_room, classes_room, calls_room, parts_room, links_room;
 };
 
-/* The file in memory. */
-struct trace_source {
-    const char *form;       /* NULL: the one that the text has; or one of trace_forms */
+struct trace_options {      /* zeroed: all of a file, in the form that it has */
+    const char *form;       /* NULL: the one that the text has; or one of TRACE_FORMS */
+    uint32_t context_max;   /* programs with a longer prompt and output are left out; 0: none is */
+};
+struct trace_source {       /* a file in memory */
+    struct trace_options options;
     const char *text;
     size_t bytes;
 };
@@ -70,8 +73,8 @@ struct trace_source {
 /* False after a fault, `line: problem`; the trace is empty then. */
 bool trace_read(struct trace *trace, const struct trace_source *source,
                 char fault[TRACE_FAULT_BYTES]);
-/* 0, or an exit code after `path:line: problem` on stderr. `form`: as above. */
-int trace_load(struct trace *trace, const char *path, const char *form);
+/* 0, or an exit code after `path:line: problem` on stderr. */
+int trace_load(struct trace *trace, const char *path, const struct trace_options *options);
 void trace_free(struct trace *trace);
 /* For help texts. */
 #define TRACE_FORMS "agentix, agentx, aiperf, otlp or sglang"

@@ -22,7 +22,8 @@ static void assert_fault(const char *text, const char *form, const char *wanted)
 {
     struct trace trace;
     char fault[TRACE_FAULT_BYTES] = "";
-    const struct trace_source source = {.text = text, .bytes = strlen(text), .form = form};
+    const struct trace_source source = {.options.form = form, .text = text,
+                                        .bytes = strlen(text)};
     assert_false(trace_read(&trace, &source, fault));
     assert_string_equal(fault, wanted);
 }
@@ -194,6 +195,23 @@ static void test_takes_requests_that_overlap_for_parallel(void **state)
                 "call 3 after=2,1 gap=0 in=p:1+o:1+u:1 out=1\n");
 }
 
+static void test_takes_times_of_a_subagent_for_its_own_where_they_must_be(void **state)
+{
+    (void)state;
+    assert_same("{\"block_size\":64,\"requests\":["
+                "{\"type\":\"n\",\"t\":0,\"in\":10,\"out\":1,\"api_time\":1},"
+                "{\"type\":\"subagent\",\"t\":3,\"requests\":["
+                "{\"type\":\"n\",\"t\":0,\"in\":20,\"out\":1,\"api_time\":2},"
+                "{\"type\":\"n\",\"t\":4,\"in\":30,\"out\":1,\"api_time\":2}]},"
+                "{\"type\":\"n\",\"t\":10,\"in\":15,\"out\":1}]}",
+                "agentix-trace 1\n"
+                "program s 0 agentx\n"
+                "call 0 after=- gap=0 in=u:10 out=1\n"
+                "call 1 after=0 gap=2000000 in=u:20 out=1\n"
+                "call 2 after=1 gap=2000000 in=p:1+o:1+u:9 out=1\n"
+                "call 3 after=2 gap=1000000 in=p:0+o:0+u:4 out=1\n");
+}
+
 static void test_gives_every_session_texts_of_its_own(void **state)
 {
     struct trace trace;
@@ -296,6 +314,32 @@ static void test_reads_traces_of_a_conversation_as_one_program(void **state)
                 "call 1 after=0 gap=3 in=p:0+o:0+u:3 out=2\n");
 }
 
+static void test_leaves_out_programs_that_are_too_long(void **state)
+{
+    static const char text[] = "agentix-trace 1\n"
+                               "program a 0 x\ncall 0 after=- gap=0 in=u:5 out=6\n"
+                               "program b 1 y\ncall 0 after=- gap=0 in=u:5 out=5\n"
+                               "call 1 after=0 gap=0 in=p:0 out=5\n"
+                               "program c 2 x\ncall 0 after=- gap=0 in=u:1 out=1\n"
+                               "call 1 after=0 gap=0 in=u:9 out=9\n";
+    struct trace_source source = {.options.context_max = 10, .text = text,
+                                  .bytes = sizeof text - 1};
+    struct trace trace;
+    char fault[TRACE_FAULT_BYTES];
+    (void)state;
+    assert_true(trace_read(&trace, &source, fault));
+    assert_int_equal(trace.programs_count, 1);
+    assert_int_equal(trace.programs[0].calls_count, 2);
+    assert_int_equal(trace.programs[0].calls_first, 0);
+    assert_int_equal(trace.calls_count, 2);
+    assert_int_equal(trace.links[trace.calls[0].next_first], 1);
+    assert_string_equal(trace.classes[trace.programs[0].class].name, "y");
+    trace_free(&trace);
+    source.options.context_max = 9;
+    assert_false(trace_read(&trace, &source, fault));
+    assert_string_equal(fault, "9: every program has a call that is too long");
+}
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static void test_names_line_record_and_field_of_a_fault(void **state)
@@ -310,9 +354,9 @@ static void test_names_line_record_and_field_of_a_fault(void **state)
     assert_fault("{\"block_size\":9,\"requests\":[{\"type\":\"n\",\"t\":-1}]}", NULL,
                  "1: record 1, requests[0]: t: a time from 0 on is needed");
     assert_fault("{\"block_size\":9,\"requests\":[{\"type\":\"subagent\",\"t\":5,\"requests\":["
-                 "{\"type\":\"n\",\"t\":4,\"in\":1,\"out\":1}]}]}", NULL,
-                 "1: record 1, requests[0].requests[0]: t: the time of the session is needed, not "
-                 "of the sub-agent");
+                 "{\"type\":\"n\",\"t\":4,\"in\":1}]}]}", NULL,
+                 "1: record 1, requests[0].requests[0]: out: a whole number from 0 to 67108864 is "
+                 "needed");
     assert_fault("{\"conversations\":[[{\"messages\":[1],\"prompt_tokens\":1.5}]]}", NULL,
                  "1: record 1, conversations[0][0]: prompt_tokens: a whole number from 0 to "
                  "67108864 is needed");
@@ -345,11 +389,13 @@ int main(void)
         cmocka_unit_test(test_reads_turns_and_modes_that_rows_name),
         cmocka_unit_test(test_reads_a_session_and_joins_its_subagents),
         cmocka_unit_test(test_takes_requests_that_overlap_for_parallel),
+        cmocka_unit_test(test_takes_times_of_a_subagent_for_its_own_where_they_must_be),
         cmocka_unit_test(test_gives_every_session_texts_of_its_own),
         cmocka_unit_test(test_reads_conversations_with_counts_or_texts),
         cmocka_unit_test(test_reads_spans_and_takes_tools_for_gaps),
         cmocka_unit_test(test_reads_agents_below_an_agent),
         cmocka_unit_test(test_reads_traces_of_a_conversation_as_one_program),
+        cmocka_unit_test(test_leaves_out_programs_that_are_too_long),
         cmocka_unit_test(test_names_line_record_and_field_of_a_fault),
         cmocka_unit_test(test_refuses_what_is_no_trace),
     };

@@ -64,7 +64,8 @@ static const struct form *recognise(struct document *document)
 static void read_records(struct recording *recording, struct document *document,
                          const struct trace_source *source)
 {
-    const struct form *form = source->form != NULL ? find(source->form) : recognise(document);
+    const struct form *form = source->options.form != NULL ? find(source->options.form)
+                                                          : recognise(document);
     if (form != NULL) {
         document_init(document, source->text, source->bytes);
         form->read(recording, document);
