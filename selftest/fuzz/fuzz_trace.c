@@ -2,6 +2,7 @@
 /*
  * Goal: no bytes of a trace, in any form, make a reader read or write out of bounds, or give what
  * would break a player. A refusal is one line of printable ASCII that begins with a line number.
+ * Programs that are too long are gone where that is asked for.
  * Method: the input is the file. What is accepted is walked: links and prompts go backwards, sizes
  * add up, arrivals are in order. libFuzzer passes a copy of the exact size.
  */
@@ -11,6 +12,8 @@
 #include "config/base/assert.h"
 #include "selftest/fuzz/dictionary.h"
 #include "tools/trace/trace.h"
+
+#define CONTEXT_MAX 1000            /* of a second reading */
 
 static void check_fault(const char *fault)
 {
@@ -62,9 +65,12 @@ static void check_program(const struct trace *trace, const struct trace_program 
     ASSERT(waits == followed);
 }
 
-static void check(const struct trace *trace)
+static void check(const struct trace *trace, uint32_t context_max)
 {
     uint64_t before_us = 0;
+    for (uint32_t i = 0; i < trace->calls_count && context_max > 0; i++) {
+        ASSERT(trace->calls[i].prompt_tokens + trace->calls[i].out_tokens <= context_max);
+    }
     for (uint32_t i = 0; i < trace->programs_count; i++) {
         ASSERT(trace->programs[i].arrival_us >= before_us);
         before_us = trace->programs[i].arrival_us;
@@ -72,16 +78,26 @@ static void check(const struct trace *trace)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+static bool read_and_check(const uint8_t *bytes, size_t count, uint32_t context_max)
 {
     struct trace trace;
     char fault[TRACE_FAULT_BYTES];
-    const struct trace_source source = {.text = (const char *)bytes, .bytes = count};
-    if (trace_read(&trace, &source, fault)) {
-        check(&trace);
+    const struct trace_source source = {.options.context_max = context_max,
+                                        .text = (const char *)bytes, .bytes = count};
+    bool is_read = trace_read(&trace, &source, fault);
+    if (is_read) {
+        check(&trace, context_max);
         trace_free(&trace);
     } else {
         check_fault(fault);
+    }
+    return is_read;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
+{
+    if (read_and_check(bytes, count, 0)) {
+        (void)read_and_check(bytes, count, CONTEXT_MAX);
     }
     return 0;
 }

@@ -46,8 +46,9 @@ class Tokens:
         ranges = []
         for text in texts:
             kind, *words = text.split(":")
-            if kind == "s":
-                start = self.shared.setdefault(words[0], -(len(self.shared) + 1) << 32)
+            if kind in "sr":
+                name = words[0] if kind == "s" else (program.index, words[0])
+                start = self.shared.setdefault(name, -(len(self.shared) + 1) << 32)
                 ranges.append((start, int(words[1])))
             elif kind == "u":
                 ranges.append(self.fresh(int(words[0])))
