@@ -349,6 +349,14 @@ static void test_names_line_record_and_field_of_a_fault(void **state)
                  "2: record 2: input_length: a whole number from 0 to 67108864 is needed");
     assert_fault("{\"input_length\":1}", NULL,
                  "1: record 1: output_length: a whole number from 0 to 67108864 is needed");
+    assert_fault("{\"input_length\":1,\"output_length\":1,\"hash_ids\":7}", NULL,
+                 "1: record 1: hash_ids: a list is needed");
+    assert_fault("{\"input_length\":1,\"output_length\":1,\"hash_ids\":[1.5]}", NULL,
+                 "1: record 1: hash_ids: a list of whole numbers is needed");
+    assert_fault("{\"messages\":[],\"message_mode\":\"all\",\"output_length\":1}", NULL,
+                 "1: record 1: message_mode: history or delta is needed");
+    assert_fault("{\"session_id\":7,\"input_length\":1,\"output_length\":1}", NULL,
+                 "1: record 1: session_id: a text is needed");
     assert_fault("{\"input_length\":1,\n\"output_length\":]", "aiperf",
                  "2: record 1: no JSON, or too deep, at column 17");
     assert_fault("{\"block_size\":9,\"requests\":[{\"type\":\"n\",\"t\":-1}]}", NULL,
@@ -360,6 +368,8 @@ static void test_names_line_record_and_field_of_a_fault(void **state)
     assert_fault("{\"conversations\":[[{\"messages\":[1],\"prompt_tokens\":1.5}]]}", NULL,
                  "1: record 1, conversations[0][0]: prompt_tokens: a whole number from 0 to "
                  "67108864 is needed");
+    assert_fault("{\"conversations\":[[{\"messages\":1}]]}", NULL,
+                 "1: record 1, conversations[0][0]: messages: a list is needed");
     assert_fault(SPANS(SPAN("1", "", "5", "6", OPERATION("chat"))), NULL,
                  "1: record 1, resourceSpans[0].scopeSpans[0].spans[0]: "
                  "gen_ai.usage.input_tokens: it is needed");

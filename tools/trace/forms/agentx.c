@@ -38,7 +38,7 @@ static void read_request(struct session *session, const json_t *request, uint32_
     }
     call.in_tokens = (uint32_t)document_count(document, request, "in", TRACE_TOKENS_MAX);
     call.out_tokens = (uint32_t)document_count(document, request, "out", TRACE_TOKENS_MAX);
-    blocks_read(&session->blocks, document, json_object_get(request, "hash_ids"), &call);
+    blocks_read(&session->blocks, document, request, &call);
     if (document->fault[0] == '\0') {
         recording_call(session->recording, session->program, &call);
     }

@@ -11,6 +11,7 @@
  * new, while `messages` are the whole conversation, unless the row says otherwise. Block ids mean
  * the same in the whole file.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/trace/forms/blocks.h"
@@ -25,6 +26,23 @@ struct rows {
     struct blocks blocks;
 };
 
+/* True when the field is `other`, false when it is not there, or is `usual`. */
+static bool has_word(struct document *document, const json_t *row, const char *field,
+                     const char *usual, const char *other)
+{
+    if (!document_has(row, field)) {
+        return false;
+    }
+    const char *word = document_text(document, row, field);
+    bool is_other = strcmp(word, other) == 0;
+    if (!is_other && strcmp(word, usual) != 0) {
+        char problem[96];
+        snprintf(problem, sizeof problem, "%s or %s is needed", usual, other);
+        document_blame(document, field, problem);
+    }
+    return is_other;
+}
+
 /* The prompt's tokens; `is_whole`: of all the conversation, not only of what is new. */
 static uint32_t read_input(const struct rows *rows, const json_t *row, bool *is_whole)
 {
@@ -38,27 +56,20 @@ static uint32_t read_input(const struct rows *rows, const json_t *row, bool *is_
         return messages_text_tokens(document_text(document, row, field));
     }
     if (document_has(row, "messages")) {
-        *is_whole = !document_has(row, "message_mode") ||
-                    strcmp(document_text(document, row, "message_mode"), "delta") != 0;
+        *is_whole = !has_word(document, row, "message_mode", "history", "delta");
         return messages_tokens(document_list(document, row, "messages"));
     }
     document_blame(document, "input_length", "it is needed, or text_input, text or messages");
     return 0;
 }
 
-/* What a row says itself of how it goes on from the row before it. */
+/* Whether it counts the whole conversation: what the row says itself goes first. */
 static bool read_mode(const struct rows *rows, const json_t *row, bool is_whole)
 {
-    if (!document_has(row, "context_mode")) {
-        return is_whole;
-    }
-    const char *mode = document_text(rows->document, row, "context_mode");
-    bool is_delta = strcmp(mode, "deltas_without_responses") == 0;
-    if (!is_delta && strcmp(mode, "message_array_with_responses") != 0) {
-        document_blame(rows->document, "context_mode",
-                       "deltas_without_responses or message_array_with_responses is needed");
-    }
-    return !is_delta;
+    return document_has(row, "context_mode")
+               ? has_word(rows->document, row, "context_mode", "deltas_without_responses",
+                          "message_array_with_responses")
+               : is_whole;
 }
 
 /* When the row is sent: after a delay, or at its time, but not before the row before it. */
@@ -90,7 +101,7 @@ static void read_row(struct rows *rows, const json_t *row, uint32_t program)
     call.start_us = call.end_us = read_start(rows, row, program);
     call.out_tokens =
         (uint32_t)document_count(document, row, "output_length", TRACE_TOKENS_MAX);
-    blocks_read(&rows->blocks, document, json_object_get(row, "hash_ids"), &call);
+    blocks_read(&rows->blocks, document, row, &call);
     if (document->fault[0] == '\0') {
         recording_call(rows->recording, program, &call);
     }

@@ -57,9 +57,11 @@ static void add_text(struct blocks *blocks, struct recording_call *call, uint32_
     call->texts_count++;
 }
 
-void blocks_read(struct blocks *blocks, struct document *document, const json_t *ids,
+void blocks_read(struct blocks *blocks, struct document *document, const json_t *object,
                  struct recording_call *call)
 {
+    const json_t *ids =
+        document_has(object, "hash_ids") ? document_list(document, object, "hash_ids") : NULL;
     uint32_t left = call->in_tokens, tokens = 0, before = NO_BLOCK;
     call->texts_first = blocks->recording->texts_count;
     for (size_t i = 0; i < json_array_size(ids) && left > 0; i++) {

@@ -24,7 +24,7 @@ struct blocks {
 };
 
 void blocks_free(struct blocks *blocks);
-/* Gives the call the texts of `ids` as far as its in_tokens go. A fault of the document where an id
- * is no whole number. */
-void blocks_read(struct blocks *blocks, struct document *document, const json_t *ids,
+/* Gives the call the texts of the object's `hash_ids`, if it has some, as far as its in_tokens go.
+ * A fault of the document where they are no whole numbers. */
+void blocks_read(struct blocks *blocks, struct document *document, const json_t *object,
                  struct recording_call *call);

@@ -15,7 +15,8 @@
 static void read_turn(struct recording *recording, struct document *document, uint32_t program,
                       const json_t *turn)
 {
-    const json_t *messages = json_object_get(turn, "messages");
+    const json_t *messages =
+        document_has(turn, "messages") ? document_list(document, turn, "messages") : NULL;
     struct recording_call call = {.agent = recording->programs[program].agent,
                                   .out_tokens = OUT_TOKENS};
     if (json_array_size(messages) == 0) {
