@@ -116,7 +116,7 @@ enum chat_result {
     CHAT_OK,
     CHAT_ERROR_SPACE,               /* the text or its parts do not fit */
     CHAT_ERROR_EMPTY,               /* there is no message */
-    CHAT_ERROR_ANSWERED,            /* the last message is the assistant's: nothing is asked */
+    CHAT_ERROR_ANSWERED,            /* the assistant's is the last: some refuse */
     CHAT_ERROR_ALTERNATION,         /* user and assistant do not take turns */
     CHAT_ERROR_SYSTEM,              /* a system message where the format has no place for it */
     CHAT_ERROR_TOOLS,               /* tools, calls or results, and the format has none */

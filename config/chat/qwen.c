@@ -83,10 +83,10 @@ static void system_message(struct chat_work *work, bool thinks)
 }
 
 static void assistant_message(struct chat_work *work, const struct chat_message *message,
-                              bool thinks)
+                              bool drops_thoughts)
 {
     struct chat_text content = message->content;
-    if (thinks) {
+    if (drops_thoughts) {
         content = chat_text_lstrip_lines(chat_text_after_last(content, AFTER_THOUGHT));
     }
     chat_say(work, "<|im_start|>assistant");
@@ -109,7 +109,7 @@ enum chat_result chat_render_qwen(struct chat_work *work)
     for (uint32_t i = 0; i < chat->messages_count; i++) {
         const struct chat_message *message = &chat->messages[i];
         if (message->role == CHAT_ASSISTANT) {
-            assistant_message(work, message, thinks);
+            assistant_message(work, message, thinks && i + 1 < chat->messages_count);
         } else {
             chat_qwen_turn(work, i);
         }

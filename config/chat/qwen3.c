@@ -40,7 +40,7 @@ static uint32_t last_question(const struct chat *chat)
 }
 
 static void assistant_message(struct chat_work *work, const struct chat_message *message,
-                              bool is_open)
+                              bool is_open, bool is_last)
 {
     struct chat_text content = message->content, thought = {"", 0};
     struct chat_text before = chat_text_before(content, AFTER_THOUGHT);
@@ -50,7 +50,8 @@ static void assistant_message(struct chat_work *work, const struct chat_message 
         thought = chat_text_rstrip_lines(chat_text_lstrip_lines(thought));
     }
     chat_say(work, "<|im_start|>assistant\n");
-    if (is_open && thought.count > 0) {
+    if (is_open && (thought.count > 0 || is_last)) {
+        content = chat_text_lstrip_lines(content);
         chat_say(work, "<think>\n");
         chat_put(work, thought);
         chat_say(work, "\n</think>\n\n");
@@ -74,7 +75,7 @@ enum chat_result chat_render_qwen3(struct chat_work *work)
     for (uint32_t i = 0; i < chat->messages_count; i++) {
         const struct chat_message *message = &chat->messages[i];
         if (message->role == CHAT_ASSISTANT) {
-            assistant_message(work, message, i > question);
+            assistant_message(work, message, i > question, i + 1 == chat->messages_count);
         } else {
             chat_qwen_turn(work, i);
         }

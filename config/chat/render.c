@@ -15,7 +15,7 @@ const char *chat_result_text(enum chat_result result)
         [CHAT_OK] = "ok",
         [CHAT_ERROR_SPACE] = "the conversation is too long",
         [CHAT_ERROR_EMPTY] = "the conversation has no message",
-        [CHAT_ERROR_ANSWERED] = "the last message is the assistant's: nothing asks for an answer",
+        [CHAT_ERROR_ANSWERED] = "the last message is the assistant's, and the format has no second answer",
         [CHAT_ERROR_ALTERNATION] = "in this format user and assistant must take turns",
         [CHAT_ERROR_SYSTEM] = "this format has no place for that system message",
         [CHAT_ERROR_TOOLS] = "this format has no tools",
@@ -77,7 +77,9 @@ static enum chat_result admit(const struct chat_format *format, const struct cha
     if (chat->messages_count == 0) {
         return CHAT_ERROR_EMPTY;
     }
-    if (chat->messages[chat->messages_count - 1].role == CHAT_ASSISTANT) {
+    /* The template of Tulu ends such a conversation in another way than all others do. */
+    if (chat->messages[chat->messages_count - 1].role == CHAT_ASSISTANT &&
+        format->id == CHAT_TULU) {
         return CHAT_ERROR_ANSWERED;
     }
     for (uint32_t i = 0; i < chat->messages_count; i++) {

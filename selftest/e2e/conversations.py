@@ -84,7 +84,7 @@ def in_turns(rng, with_tools):
 
 
 def conversation(seed, texts=TEXTS):
-    """Most take turns, some have tools, some have roles in any order."""
+    """Most take turns, some have tools, some have roles in any order; some end with an answer."""
     rng = random.Random(seed)
     rng.texts = texts
     kind = rng.choice(["turns", "turns", "tools", "any"])
@@ -99,6 +99,8 @@ def conversation(seed, texts=TEXTS):
         chat["tools"] = [tool(rng) for _ in range(rng.randint(1, 3))]
     if rng.random() < 0.2:
         chat["enable_thinking"] = False
+    if rng.random() < 0.1:
+        chat["messages"].append({"role": "assistant", "content": text(rng)})
     return chat
 
 

@@ -210,7 +210,8 @@ static void test_render_refuses_what_asks_for_nothing(void **state)
     for (uint32_t id = 0; id < CHAT_FORMATS; id++) {
         format = (struct chat_format){.id = (enum chat_id)id};
         assert_int_equal(render(answered, 0, &output), CHAT_ERROR_EMPTY);
-        assert_int_equal(render(answered, 2, &output), CHAT_ERROR_ANSWERED);
+        assert_int_equal(render(answered, 2, &output),
+                         id == CHAT_TULU ? CHAT_ERROR_ANSWERED : CHAT_OK);
         if (!chat_format_has_tools(format.id)) {
             assert_int_equal(render(tool, 2, &output), CHAT_ERROR_TOOLS);
         }

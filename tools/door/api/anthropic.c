@@ -120,6 +120,17 @@ static bool read_tool_choice(const struct fields *fields, bool *may_call)
                           "a call");
 }
 
+/* An answer that the client has begun, for the model to go on with, is not one that it writes. */
+static bool ends_with_user(const struct fields *fields, const json_t *messages)
+{
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+    return strcmp(role, "user") == 0 ||
+           request_refuse(fields->request, 400, "messages",
+                          "This server does not support assistant message prefill. The conversation "
+                          "must end with a user message.");
+}
+
 static bool read_talk(const struct fields *fields, struct wish *wish, struct prompt_source *source)
 {
     const json_t *body = fields->body, *messages = json_object_get(body, "messages"), *message;
@@ -137,6 +148,7 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     json_array_foreach((json_t *)(uintptr_t)messages, index, message) {
         is_valid = is_valid && read_message(&talk, message);
     }
+    is_valid = is_valid && ends_with_user(fields, messages);
     talk.no_thinking = strcmp(type_of(json_object_get(body, "thinking")), "enabled") != 0;
     is_valid = is_valid && (!may_call || read_tools(&talk, json_object_get(body, "tools"))) &&
                talk_prompt(&talk, wish, source);

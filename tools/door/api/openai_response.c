@@ -249,9 +249,9 @@ static json_t *output_of(const struct request *request)
 
 static json_t *usage_of(const struct choice *choice)
 {
-    return json_pack("{sIs{sI}sIs{si}sI}", "input_tokens", (json_int_t)choice->prompt_tokens,
+    return json_pack("{sIs{sIsi}sIs{si}sI}", "input_tokens", (json_int_t)choice->prompt_tokens,
                      "input_tokens_details", "cached_tokens", (json_int_t)choice->cached_tokens,
-                     "output_tokens", (json_int_t)choice->generated_tokens,
+                     "cache_write_tokens", 0, "output_tokens", (json_int_t)choice->generated_tokens,
                      "output_tokens_details", "reasoning_tokens", 0, "total_tokens",
                      (json_int_t)choice->prompt_tokens + choice->generated_tokens);
 }
