@@ -15,7 +15,7 @@ const char *chat_result_text(enum chat_result result)
         [CHAT_OK] = "ok",
         [CHAT_ERROR_SPACE] = "the conversation is too long",
         [CHAT_ERROR_EMPTY] = "the conversation has no message",
-        [CHAT_ERROR_ANSWERED] = "the last message is the assistant's, and the format has no second answer",
+        [CHAT_ERROR_ANSWERED] = "the last message is the assistant's, and no answer follows",
         [CHAT_ERROR_ALTERNATION] = "in this format user and assistant must take turns",
         [CHAT_ERROR_SYSTEM] = "this format has no place for that system message",
         [CHAT_ERROR_TOOLS] = "this format has no tools",

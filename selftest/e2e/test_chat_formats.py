@@ -21,7 +21,7 @@ BOS, EOS = "<s>", "</s>"
 OWN = sorted(glob.glob("selftest/templates/*.jinja"))
 # A format may refuse what its template leaves out without a word.
 SILENT = ("this format has no tools", "this format has no place for that system message",
-          "the last message is the assistant's, and the format has no second answer")
+          "the last message is the assistant's, and no answer follows")
 
 
 def jinja():

@@ -127,8 +127,8 @@ static bool ends_with_user(const struct fields *fields, const json_t *messages)
     const char *role = json_string_value(json_object_get(last, "role"));
     return strcmp(role, "user") == 0 ||
            request_refuse(fields->request, 400, "messages",
-                          "This server does not support assistant message prefill. The conversation "
-                          "must end with a user message.");
+                          "This server does not support assistant message prefill. The "
+                          "conversation must end with a user message.");
 }
 
 static bool read_talk(const struct fields *fields, struct wish *wish, struct prompt_source *source)
