@@ -14,7 +14,7 @@ from appliance import ROOT
 from door import CHAT, MESSAGES, Door, chat, curl, use_clients
 
 QUESTION = "What do bees make?"
-HONEY = " Bees make honey from the juice of flowers."
+HONEY = "Bees make honey from the juice of flowers."
 ASKED = [{"role": "user", "content": QUESTION}]
 
 
@@ -44,9 +44,9 @@ def test_openai_completions_whole_and_streamed():
         asked = {"model": "any", "prompt": "User: %s\nBot:" % QUESTION, "temperature": 0,
                  "max_tokens": 60, "stop": ["\n"]}
         whole = client.completions.create(**asked)
-        assert whole.choices[0].text == HONEY and whole.choices[0].finish_reason == "stop"
+        assert whole.choices[0].text == " " + HONEY and whole.choices[0].finish_reason == "stop"
         chunks = client.completions.create(**asked, stream=True)
-        assert "".join(c.choices[0].text for c in chunks) == HONEY
+        assert "".join(c.choices[0].text for c in chunks) == " " + HONEY
 
 
 def test_openai_responses_whole_and_streamed_and_gone_on_from():
