@@ -135,9 +135,19 @@ def test_stop_texts_end_an_answer_before_them():
             assert "honey" not in choice["message"]["content"]
         events = d.events(CHAT, chat(QUESTION, stop="honey", **GREEDY))
         assert said(events) == (choice["message"]["content"], ["stop"])
-        whole = d.right(MESSAGES, chat(QUESTION, max_tokens=60, stop_sequences=["x", "honey"],
-                                       **GREEDY))
-        assert whole["stop_reason"] == "stop_sequence", whole
+
+
+def test_messages_name_the_stop_text_that_ended_them():
+    with Door() as d:
+        for stops, found in ((["never said", "honey"], "honey"), (["honey", "y", "one"], "one"),
+                             (["never said"], None)):
+            body = chat(QUESTION, max_tokens=60, stop_sequences=stops, **GREEDY)
+            whole = d.right(MESSAGES, body)
+            assert whole["stop_reason"] == ("stop_sequence" if found else "end_turn"), whole
+            assert whole["stop_sequence"] == found, whole
+            (delta,) = [data["delta"] for name, data in d.events(MESSAGES, body)
+                        if name == "message_delta"]
+            assert delta == {key: whole[key] for key in ("stop_reason", "stop_sequence")}, delta
 
 
 def test_the_same_seed_gives_the_same_answer_and_none_gives_others():

@@ -43,8 +43,8 @@ def chat_loop(ask):
 def test_openai_chat_tools_whole_and_streamed():
     with Door() as d, openai_of(d) as client:
         def whole(messages):
-            (choice,) = client.chat.completions.create(model="any", messages=messages, temperature=0,
-                                                       tools=[CHAT_TOOL]).choices
+            (choice,) = client.chat.completions.create(model="any", messages=messages,
+                                                       temperature=0, tools=[CHAT_TOOL]).choices
             assert (choice.finish_reason == "tool_calls") == bool(choice.message.tool_calls)
             return choice.message
 

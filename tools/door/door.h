@@ -20,6 +20,7 @@
 #define DOOR_TOKENS_MAX      64         /* lines of door.tokens */
 #define DOOR_TOKEN_BYTES     256
 #define DOOR_STOP_BYTES      65
+#define DOOR_STOP_TOKENS     64         /* that a stop text may consist of */
 #define DOOR_MODEL_BYTES     128
 #define DOOR_ID_BYTES        40
 #define DOOR_NAME_BYTES      256        /* of headers that name programs */
@@ -82,6 +83,8 @@ struct choice {                         /* one answer: a call of the appliance *
     char stops[AGX_STOP_TEXTS_MAX][DOOR_STOP_BYTES];
     struct reader *reader;              /* of answer.c; NULL: all is content */
     uint32_t own_stops_count;           /* the client's, without that of the model's form */
+    uint32_t last_tokens[DOOR_STOP_TOKENS];
+    uint64_t tokens_heard;              /* the last of them are kept */
     struct buffer content, reasoning;
     struct tool_call tool_calls[DOOR_TOOL_CALLS_MAX];
     uint32_t tool_calls_count;

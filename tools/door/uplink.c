@@ -22,6 +22,7 @@
 #include "tools/door/answer.h"
 #include "tools/door/clock.h"
 #include "tools/door/request.h"
+#include "tools/door/stop.h"
 
 #define OPEN_MS    500              /* an appliance on this machine answers in far less */
 #define RESUME_MS  100
@@ -211,6 +212,7 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
         break;
     case AGX_TOKENS:
         if (request != NULL) {
+            stop_hear(choice, event->tokens, event->tokens_count);
             request_heard(choice, event->text, event->text_bytes);
         }
         break;

@@ -8,6 +8,7 @@
 #include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
+#include "tools/door/stop.h"
 
 /* {"type": "error", "error": {"type", "message"}} */
 static json_t *refuse(const struct refusal *refusal)
@@ -221,8 +222,7 @@ static json_t *stop_reason(const struct choice *choice)
     return json_string(choice->tool_calls_count > 0             ? "tool_use"
                        : choice->finish == AGX_FINISH_LENGTH    ? "max_tokens"
                        : choice->finish == AGX_FINISH_DEADLINE  ? "max_tokens"
-                       : choice->finish == AGX_FINISH_STOP_TEXT &&
-                         choice->own_stops_count > 0            ? "stop_sequence"
+                       : stop_find(choice) != NULL              ? "stop_sequence"
                                                                 : "end_turn");
 }
 
@@ -267,9 +267,10 @@ static json_t *message(const struct request *request, json_t *content, json_t *r
 {
     char id[DOOR_ID_BYTES + 16];
     snprintf(id, sizeof id, "msg_%s", request->id);
-    return json_pack("{sssssssssososnso}", "id", id, "type", "message", "role", "assistant",
+    return json_pack("{sssssssssososs?so}", "id", id, "type", "message", "role", "assistant",
                      "model", request->model, "content", content, "stop_reason", reason,
-                     "stop_sequence", "usage", usage_of(request->choices[0]));
+                     "stop_sequence", stop_find(request->choices[0]), "usage",
+                     usage_of(request->choices[0]));
 }
 
 static json_t *answer(struct request *request)
@@ -374,8 +375,9 @@ static void end(struct request *request, struct choice *choice)
     }
     close_block(request, blocks);
     request_send(request, "message_delta",
-                 json_pack("{sss{sosn}so}", "type", "message_delta", "delta", "stop_reason",
-                           stop_reason(choice), "stop_sequence", "usage", usage_of(choice)));
+                 json_pack("{sss{soss?}so}", "type", "message_delta", "delta", "stop_reason",
+                           stop_reason(choice), "stop_sequence", stop_find(choice), "usage",
+                           usage_of(choice)));
 }
 
 static void finish(struct request *request)
