@@ -115,7 +115,7 @@ bool buffer_add_text(struct buffer *bytes, const char *text)
 
 void buffer_drop(struct buffer *bytes, size_t count)
 {
-    memmove(bytes->at, bytes->at + count, bytes->count - count);
+    memmove(bytes->at, bytes->at + count, bytes->count - count + 1);     /* and the zero */
     bytes->count -= count;
 }
 

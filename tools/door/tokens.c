@@ -61,6 +61,11 @@ static const char *read_line(struct door *door, char *line)
     if (door->tokens_count == DOOR_TOKENS_MAX) {
         return "too many tokens: 64 at most";
     }
+    for (uint32_t i = 0; i < door->tokens_count; i++) {
+        if (strcmp(door->tokens[i].text, token) == 0) {
+            return "this token is there already";
+        }
+    }
     struct token *to = &door->tokens[door->tokens_count++];
     memcpy(to->text, token, strlen(token) + 1);
     to->domain = domain_of(door, key);

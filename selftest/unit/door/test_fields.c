@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a field is read exactly, left alone where it is absent or null, and refused by its name
+ * where it is wrong; a choice is the call that was wished.
+ * Method: bodies of one field, at the edges of what is allowed.
+ */
+#include "selftest/unit/door/door_rig.h"
+
+#include "tools/door/api/fields.h"
+
+static json_t *body;
+static struct fields fields;
+
+/* The body of a new request, in place of the one before. */
+static void give(const char *text)
+{
+    if (fields.request != NULL) {
+        request_free(fields.request);
+    }
+    json_decref(body);
+    body = json_loads(text, JSON_ALLOW_NUL, NULL);
+    assert_non_null(body);
+    fields = (struct fields){rig_take("/v1/completions"), body};
+}
+
+static void begin(void)
+{
+    fields = (struct fields){NULL, NULL};
+    body = NULL;
+    rig_begin();
+}
+
+static void end(void)
+{
+    json_decref(body);
+    rig_end();
+}
+
+static void assert_refused(const char *param)
+{
+    assert_int_equal(fields.request->refusal.status, 400);
+    assert_string_equal(fields.request->refusal.param, param);
+}
+
+static void test_count_is_read_within_its_bounds(void **state)
+{
+    static const char *const wrong[] = {"0", "11", "-1", "1.5", "\"5\"", "true", "[]", "{}",
+                                        "9223372036854775807", "-9223372036854775808"};
+    uint64_t count = 3;
+    char text[64];
+    begin();
+    give("{}");
+    assert_true(field_count(&fields, "a", 1, 10, &count) && count == 3);
+    give("{\"a\":null}");
+    assert_true(field_count(&fields, "a", 1, 10, &count) && count == 3);
+    give("{\"a\":1}");
+    assert_true(field_count(&fields, "a", 1, 10, &count) && count == 1);
+    give("{\"a\":10}");
+    assert_true(field_count(&fields, "a", 1, 10, &count) && count == 10);
+    for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, "{\"a\":%s}", wrong[i]);
+        give(text);
+        assert_false(field_count(&fields, "a", 1, 10, &count));
+        assert_refused("a");
+    }
+    assert_int_equal(count, 10);
+    end();
+}
+
+static void test_number_flag_and_text_are_of_their_kind(void **state)
+{
+    double number = 7;
+    bool flag = true;
+    const char *text = "as it was";
+    begin();
+    give("{\"a\":0.25,\"b\":false,\"c\":\"x\",\"d\":1e300}");
+    assert_true(field_number(&fields, "a", 0, 1, &number) && number == 0.25);
+    assert_true(field_flag(&fields, "b", &flag) && !flag);
+    assert_true(field_text(&fields, "c", &text));
+    assert_string_equal(text, "x");
+    assert_true(field_text(&fields, "none", &text) && field_flag(&fields, "none", &flag));
+    assert_false(field_number(&fields, "d", 0, 1, &number));
+    assert_refused("d");
+    give("{\"a\":\"0.25\",\"b\":0,\"c\":[\"x\"]}");
+    assert_false(field_number(&fields, "a", 0, 1, &number));
+    assert_refused("a");
+    assert_false(field_flag(&fields, "b", &flag));
+    assert_refused("a");                                    /* the first refusal counts */
+    assert_false(field_text(&fields, "c", &text));
+    end();
+}
+
+static void test_what_says_nothing_is_not_refused(void **state)
+{
+    static const char *const names[] = {"a", "b", NULL};
+    static const char *const nothing[] = {"null", "false", "0", "0.0", "\"\"", "[]", "{}"};
+    static const char *const something[] = {"true", "1", "\"x\"", "[0]", "{\"x\":null}"};
+    char text[64];
+    begin();
+    for (uint32_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+        snprintf(text, sizeof text, "{\"b\":%s}", nothing[i]);
+        give(text);
+        assert_true(fields_refuse(&fields, names));
+    }
+    for (uint32_t i = 0; i < sizeof something / sizeof something[0]; i++) {
+        snprintf(text, sizeof text, "{\"b\":%s}", something[i]);
+        give(text);
+        assert_false(fields_refuse(&fields, names));
+        assert_refused("b");
+    }
+    end();
+}
+
+static bool read_stops(const char *text, struct wish *wish)
+{
+    give(text);
+    wish_begin(wish, &rig.door);
+    return wish_read_stops(wish, &fields, "stop");
+}
+
+static void test_stop_texts_are_bounded(void **state)
+{
+    struct wish wish;
+    char text[128], stop[66];
+    begin();
+    assert_true(read_stops("{\"stop\":null}", &wish) && wish.stops_count == 0);
+    assert_true(read_stops("{\"stop\":\"x\"}", &wish) && wish.stops_count == 1);
+    assert_true(read_stops("{\"stop\":[\"a\",\"b\",\"c\",\"d\"]}", &wish));
+    assert_int_equal(wish.own_stops_count, 4);
+    assert_string_equal(wish.stops[3], "d");
+    assert_false(read_stops("{\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}", &wish));
+    assert_refused("stop");
+    assert_false(read_stops("{\"stop\":\"\"}", &wish));
+    assert_false(read_stops("{\"stop\":[1]}", &wish));
+    assert_false(read_stops("{\"stop\":\"a\\u0000b\"}", &wish));
+    memset(stop, 'x', sizeof stop);
+    snprintf(text, sizeof text, "{\"stop\":\"%.64s\"}", stop);
+    assert_true(read_stops(text, &wish) && strlen(wish.stops[0]) == 64);
+    snprintf(text, sizeof text, "{\"stop\":\"%.65s\"}", stop);
+    assert_false(read_stops(text, &wish));
+    end();
+}
+
+static void test_choices_are_calls_that_differ_in_id_seed_and_thread(void **state)
+{
+    begin();
+    rig_header("X-Agentix-Program", "p");
+    rig_header("X-Agentix-Thread", "7");
+    struct request *request = rig_take("/v1/completions");
+    assert_true(rig_read(request, "{\"prompt\":\"a\\u0000b\",\"n\":3,\"seed\":9,\"temperature\":1,"
+                                  "\"max_tokens\":5,\"stop\":\"x\"}"));
+    assert_int_equal(request->choices_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct agx_call *call = &request->choices[i]->call;
+        assert_int_equal(call->call_id, request->choices[0]->call.call_id + i);
+        assert_int_equal(call->seed, 9 + i);
+        assert_int_equal(call->thread, 7 + i);
+        assert_int_equal(call->max_tokens, 5);
+        assert_int_equal(call->prompt_text_bytes, 3);
+        assert_memory_equal(call->prompt_text, "a\0b", 3);
+        assert_string_equal(call->stop_texts[0], "x");
+        assert_ptr_equal(request->choices[i]->prompt, request->choices[0]->prompt);
+    }
+    end();
+}
+
+static void test_more_tokens_than_the_context_has_are_refused(void **state)
+{
+    begin();
+    struct request *request = rig_take("/v1/completions");
+    rig.uplink.agx.welcome.context_tokens_max = 8;
+    assert_false(rig_read(request, "{\"prompt\":\"a\",\"max_tokens\":8}"));
+    assert_int_equal(request->refusal.status, 400);
+    request = rig_take("/v1/completions");
+    rig.uplink.state = UPLINK_DOWN;
+    assert_false(rig_read(request, "{\"prompt\":\"a\"}"));
+    assert_int_equal(request->refusal.status, 503);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_count_is_read_within_its_bounds),
+        cmocka_unit_test(test_number_flag_and_text_are_of_their_kind),
+        cmocka_unit_test(test_what_says_nothing_is_not_refused),
+        cmocka_unit_test(test_stop_texts_are_bounded),
+        cmocka_unit_test(test_choices_are_calls_that_differ_in_id_seed_and_thread),
+        cmocka_unit_test(test_more_tokens_than_the_context_has_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
