@@ -84,7 +84,8 @@ AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ
 CLIENT_LIB := $(O)/libclient.a
 # The front door: HTTP in front of the appliance. Dynamic: libmicrohttpd pulls in GnuTLS.
 DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) \
-    $(O)/appliance/embedded.o $(O)/tools/agx/chat/conversation.o $(COMMAND_LINE_OBJ)
+    $(O)/appliance/embedded.o $(O)/appliance/seal/filter.o \
+    $(O)/tools/agx/chat/conversation.o $(COMMAND_LINE_OBJ)
 DOOR_LIB := $(O)/libdoor.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
 LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/flow/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
@@ -266,6 +267,7 @@ build/model-kv8b.gguf: build/tools/mkmodel
 # A test compares our own declarations with cuda.h where there is one.
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
+$(B)/unit/door/test_seal: $(O)/selftest/misbehave/forbidden.o
 $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(DOOR_LIB) $(LAB_LIB) $(CLIENT_LIB) \
     $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) | build/.setup-tests
 	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),$(LDLIBS_json) -lcmocka $(LDLIBS_inih))

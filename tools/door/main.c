@@ -18,6 +18,7 @@
 #include "tools/door/http.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
+#include "tools/door/seal.h"
 #include "tools/door/api/responses.h"
 #include "tools/door/tokens.h"
 #include "tools/door/uplink.h"
@@ -205,5 +206,5 @@ int main(int argc, char **argv)
     door.epoll = epoll_create1(EPOLL_CLOEXEC);
     door.now_us = clock_us();
     uplinks_run(&door);
-    return http_begin(&door) ? serve(&door) : EXIT_SYSTEM;
+    return http_begin(&door) && seal(&door) ? serve(&door) : EXIT_SYSTEM;
 }

@@ -10,8 +10,8 @@
  * Invariants: a choice is open from uplink_call() until the appliance's last word on it, also when
  * the client has left: the library may have to send the call again.
  * Bounds: a try to connect blocks the loop, for OPEN_MS or RESUME_MS at most, where an appliance
- * stands still. So a pass tries one uplink, and no other is tried until SHARE times what that took
- * has passed. An event finds its choice among AGX_CALLS_MAX.
+ * stands still. So after a try in vain no other is made until SHARE times what it took has passed.
+ * An event finds its choice among AGX_CALLS_MAX.
  */
 #include "tools/door/uplink.h"
 
@@ -259,7 +259,9 @@ static void connect_uplink(struct door *door, struct uplink *uplink)
     } else {
         resume(door, uplink);
     }
-    door->connects_us = door->now_us + 1 + SHARE * (clock_us() - began_us);
+    if (uplink->state != UPLINK_UP) {
+        door->connects_us = door->now_us + 1 + SHARE * (clock_us() - began_us);
+    }
 }
 
 void uplinks_run(struct door *door)

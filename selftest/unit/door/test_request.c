@@ -14,7 +14,8 @@ static const char *const said[] = {"Bees ", "make ", "honey.", NULL};
               "\"description\":\"adds\",\"parameters\":{\"type\":\"object\"}}}]"
 #define USER  "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"What?\"}]}"
 #define CALLS "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"c1\",\"type\":" \
-              "\"function\",\"function\":{\"name\":\"sum\",\"arguments\":\"{\\\"a\\\":[1,2]}\"}}]}," \
+              "\"function\",\"function\":{\"name\":\"sum\",\"arguments\":" \
+              "\"{\\\"a\\\":[1,2]}\"}}]}," \
               "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"3\"}"
 static const struct { const char *path, *body, *wanted; } asked[] = {
     {"/v1/chat/completions", "{\"messages\":[" USER "," CALLS "]," TOOLS ",\"n\":2}",

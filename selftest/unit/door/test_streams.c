@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: each API's stream is what its clients read, event by event: texts, calls of tools, ends, and what
- * went wrong in the middle.
+ * Goal: each API's stream is what its clients read, event by event: texts, calls of tools, ends,
+ * and what went wrong in the middle.
  * Method: pieces of an answer by hand; the events as lists of their types, and in full where an API
  * has no types.
  */
@@ -13,10 +13,11 @@
                                    "\"finish_reason\":" reason "}")
 #define CALL(rest) "\"tool_calls\":[{\"index\":0," rest "}]"
 #define TEXT(text, reason) "data: {\"id\":\"cmpl-ID\",\"object\":\"text_completion\"," \
-                           "\"created\":7,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"" text "\"," \
-                           "\"logprobs\":null,\"finish_reason\":" reason "}]}\n\n"
+                           "\"created\":7,\"model\":\"m\",\"choices\":[{\"index\":0," \
+                           "\"text\":\"" text "\",\"logprobs\":null," \
+                           "\"finish_reason\":" reason "}]}\n\n"
 
-static const char *const said[] = {"Hello", ", you\n", NULL};
+static const char *const said[] = {"Hello", ", \"you\"", NULL};
 static const char chat[] = "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\","
                            "\"content\":\"hi\"}]}";
 static const char message[] = "{\"model\":\"m\",\"stream\":true,\"max_tokens\":9,\"messages\":[{"
@@ -74,7 +75,7 @@ static void test_openai_chat(void **state)
     rig_say(request->choices[0], said, AGX_FINISH_LENGTH);
     assert_string_equal(rig_out(request),
         DELTA("\"role\":\"assistant\",\"content\":\"\"", "null")
-        DELTA("\"content\":\"Hello\"", "null") DELTA("\"content\":\", you\\n\"", "null")
+        DELTA("\"content\":\"Hello\"", "null") DELTA("\"content\":\", \\\"you\\\"\"", "null")
         DELTA("", "\"length\"") "data: [DONE]\n\n");
     rig_end();
 }
@@ -119,7 +120,7 @@ static void test_openai_completion_with_usage(void **state)
                                     "\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     rig_say(request->choices[0], said, AGX_FINISH_EOS);
     assert_string_equal(rig_out(request),
-        TEXT("Hello", "null") TEXT(", you\\n", "null") TEXT("", "\"stop\"")
+        TEXT("Hello", "null") TEXT(", \\\"you\\\"", "null") TEXT("", "\"stop\"")
         "data: {\"id\":\"cmpl-ID\",\"object\":\"text_completion\",\"created\":7,\"model\":\"m\","
         "\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3,\"total_tokens\":8,"
         "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n");
