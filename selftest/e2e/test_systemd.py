@@ -127,9 +127,10 @@ def systemd(tool, *arguments, stdin=""):
     return done.stdout + done.stderr
 
 
-def test_unit_leaves_little_exposed():
-    systemd("systemd-analyze", "security", "--offline=true", "--threshold=12",
-            os.path.join(FILES, "agentix.service"))
+def test_units_leave_little_exposed():
+    for unit in ("agentix.service", "agentix-door.service"):
+        systemd("systemd-analyze", "security", "--offline=true", "--threshold=12",
+                os.path.join(FILES, unit))
 
 
 def test_unit_is_valid_for_systemd():
@@ -144,6 +145,17 @@ def test_unit_is_valid_for_systemd():
                 shutil.copy(os.path.join(FILES, drop_in), path + ".d")
             said = systemd("systemd-analyze", "verify", path)
             assert "agentix" not in said, said      # other units do not count
+
+
+def test_unit_of_the_door_is_valid_for_systemd():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "agentix-door.service")
+        with open(os.path.join(FILES, "agentix-door.service"), encoding="utf-8") as unit, \
+                open(path, "w", encoding="utf-8") as copy:
+            copy.write(unit.read().replace("/usr/bin/agentix-door",
+                                           os.path.join(BUILD, "agentix-door")))
+        said = systemd("systemd-analyze", "verify", path)
+        assert path not in said and "agentix-door" not in said, said
 
 
 def test_user_and_folders_are_made():
