@@ -180,6 +180,7 @@ def test_any_client_of_httpx_takes_the_transport():
 def test_headers_are_checked():
     assert agentix.headers("a b") == {PROGRAM: "a b"}
     assert agentix.headers("a", 0, "c") == {PROGRAM: "a", THREAD: "0", CLASS: "c"}
+    assert agentix.headers("a", end=True) == {PROGRAM: "a", "X-Agentix-End": "1"}
     for bad in (("",), ("a\r\nB: c",), ("\u00fc",), ("a", 1, "\n")):
         try:
             agentix.headers(*bad)
@@ -194,6 +195,9 @@ def test_the_front_door_schedules_them_as_a_program():
         with agentix.openai("review", base_url=d.url + "/v1", agent="reviewer") as client:
             client.chat.completions.create(**said("first"))
             in_threads(lambda content: client.chat.completions.create(**said(content)))
+            client.chat.completions.create(**said("last"),
+                                           extra_headers=agentix.headers("review", end=True))
+        d.a.wait_stats(programs_ended=1)
         stats = d.a.stats()
         assert "reviewer" in classes(d.a) and stats["programs_started"] == 1, stats
-        assert stats["calls_completed"] == 1 + len(TOGETHER), stats
+        assert stats["calls_completed"] == 2 + len(TOGETHER), stats

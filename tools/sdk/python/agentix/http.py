@@ -13,10 +13,13 @@ from typing import Any, Dict, Optional
 from agentix.threads import Threads
 
 PROGRAM, THREAD, CLASS = "X-Agentix-Program", "X-Agentix-Thread", "X-Agentix-Class"
+END = "X-Agentix-End"
 
 
-def headers(program: str, thread: Optional[int] = None, agent: str = "") -> Dict[str, str]:
-    """Of a request of this program. `agent` is the class of the program."""
+def headers(program: str, thread: Optional[int] = None, agent: str = "", *,
+            end: bool = False) -> Dict[str, str]:
+    """Of a request of this program. `agent` is the class of the program. `end`: the program ends
+    with this request; without one, the door ends it when it has been idle for long."""
     for value in (program, agent):
         if not value.isascii() or value and not value.isprintable():
             raise ValueError(f"{value!r}: a header has printable ASCII characters only")
@@ -27,6 +30,8 @@ def headers(program: str, thread: Optional[int] = None, agent: str = "") -> Dict
         made[THREAD] = str(thread)
     if agent:
         made[CLASS] = agent
+    if end:
+        made[END] = "1"
     return made
 
 

@@ -180,6 +180,10 @@ class SyncClient(SyncCalls):
         self.close()
 
     @property
+    def address(self) -> str:
+        return self._client.address
+
+    @property
     def welcome(self) -> wire.Fields:
         """What the appliance said of itself."""
         return self._client.welcome
