@@ -201,3 +201,16 @@ def test_the_front_door_schedules_them_as_a_program():
         stats = d.a.stats()
         assert "reviewer" in classes(d.a) and stats["programs_started"] == 1, stats
         assert stats["calls_completed"] == 2 + len(TOGETHER), stats
+
+
+def test_langchain_batches_are_threads_of_the_program():
+    with Recorder() as r:
+        import httpx
+        from langchain_openai import ChatOpenAI
+        with httpx.Client(transport=agentix.Transport("review", "reviewer")) as client:
+            model = ChatOpenAI(model="any", base_url=r.url + "/v1", api_key="any",
+                               http_client=client)
+            model.batch(TOGETHER)
+    for headers in r.of("together"):
+        assert (headers[PROGRAM], headers[CLASS]) == ("review", "reviewer"), headers
+    assert r.threads("together") == [0, 1, 2, 3], r.threads("together")
