@@ -10,6 +10,7 @@
 /* Where the walk is, and what it has left. */
 struct naive_visit {
     uint32_t at, budget, vain, waits;
+    uint32_t spare;                 /* looks in vain that may not have been made */
     bool has_stopped;               /* a call did not fit */
 };
 
@@ -157,8 +158,16 @@ static void naive_did_not_fit(struct naive *m, const uint32_t *sorted, uint32_t 
     }
 }
 
+/* True when the walk came to the call. To standbys it did not: the search after it did. */
 static bool naive_was_seen(struct naive *m, uint32_t index)
 {
+    const struct step *step = naive_step(m);
+    const struct step_header *header = step_header(step);
+    for (uint32_t row = header->rows_active; row < header->rows_count; row++) {
+        if (step_row(step, row)->call == index) {
+            return false;
+        }
+    }
     return sched_view_was_visited(m->sched, m->on->index, index);
 }
 
@@ -207,11 +216,23 @@ static bool naive_was_between(struct naive *m, uint32_t index)
 /* True when the walk visits the call. Without budget it visits only calls that may need none. A
  * call that cannot run may have lost its blocks before the walk reached it or after: only the real
  * scheduler knows. */
-static bool naive_is_on_the_way(struct naive *m, uint32_t index, uint32_t budget, uint32_t vain)
+static bool naive_is_on_the_way(struct naive *m, uint32_t index, struct naive_visit *visit)
 {
     const struct naive_call *call = &m->calls[index];
     bool was_resident = call->lost && naive_skips(call) && naive_was_seen(m, index);
-    return budget > 0 || (vain > 0 ? call->started : call->resident || was_resident);
+    bool may_take = visit->spare > 0 && !call->resident && naive_was_seen(m, index);
+    if (visit->budget == 0 && visit->vain == 0 && may_take) {
+        visit->spare--;
+        visit->vain++;
+    }
+    return visit->budget > 0 || (visit->vain > 0 ? call->started : call->resident || was_resident);
+}
+
+/* Of several tenants, one may have been left out before the first row, while there was budget: then
+ * its first call has had no look in vain. */
+static bool naive_may_be_left_out(const struct naive *m, const struct naive_tenant *tenant)
+{
+    return m->tenants_dealt > 1 && tenant->rows == 0 && !tenant->in_vain;
 }
 
 /* Without budget, a call that has run before may need none; what it found is not known. When the
@@ -244,6 +265,7 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
                     call->computed > 0 && call->prompt + call->generated > 1;
     uint32_t rows = m->on->rows_count;
     visit->vain -= is_claim;
+    visit->spare += is_claim && naive_may_be_left_out(m, tenant);
     call->visited = true;
     if (naive_skips(call)) {
         naive_pass(m, call);
@@ -275,20 +297,21 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
     visit.waits = m->move_waits = sched_view_move_waits(m->sched, m->on->index);
     ASSERT(visit.waits <= m->set.batch_calls);
     naive_deal_begin(m);
-    for (; m->on->rows_count < m->set.batch_calls && naive_deal(m, sorted, count, visit.at);
-         visit.at++) {
+    while (m->on->rows_count < m->set.batch_calls && naive_deal(m, sorted, count, visit.at)) {
         uint32_t index = sorted[visit.at];
         struct naive_tenant *tenant = &m->tenants[m->calls[index].tenant];
-        if (!naive_is_on_the_way(m, index, visit.budget, visit.vain)) {
+        if (!naive_is_on_the_way(m, index, &visit)) {
             /* Of several tenants, it may have been left out before the first row. */
             ASSERT(!naive_was_seen(m, index) || m->tenants_dealt > 1);
             tenant->done = naive_was_seen(m, index);
         } else if ((tenant->in_vain || m->tenants_dealt > 1) && !naive_was_seen(m, index)) {
             naive_end_unseen(m, tenant);
+            continue;                   /* the search for standbys may come to it */
         } else {
             ASSERT(naive_was_seen(m, index));
             naive_visit(m, sorted, count, &visit);
         }
+        visit.at++;
     }
     /* A plan that was made again may have come to others before. */
     for (uint32_t i = 0; i < count && m->tenants_dealt > 1; i++) {
