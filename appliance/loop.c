@@ -192,11 +192,8 @@ static void launch_engines(struct loop *loop)
     }
 }
 
-static void sample_progress(struct loop *loop)
+static void note_completions(struct loop *loop)
 {
-    for (uint32_t i = 0; i < loop->engines_count; i++) {
-        engine_sample(&loop->engines[i], loop->now_us);
-    }
     uint64_t calls_done = loop->stats.calls_completed;
     if (calls_done != loop->calls_done) {
         loop->calls_done = calls_done;
@@ -329,7 +326,7 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     sched_intake(&loop->sched, loop->now_us);
     launch_engines(loop);
     net_emit(&loop->net, loop->now_us);
-    sample_progress(loop);
+    note_completions(loop);
     start_serving(loop, orders, listeners);
     answer_operator(loop, orders);
     return !loop->draining || drain_goes_on(loop);

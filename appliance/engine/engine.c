@@ -115,6 +115,16 @@ static void lose_worker(struct engine *engine, uint64_t now_us)
     sched_engine_serves(sched_of(engine), false, now_us);
 }
 
+/* Before the engine is judged: what it did while this process was away counts. */
+static void sample_heartbeat(struct engine *engine, uint64_t now_us)
+{
+    uint64_t heartbeat = engine->world->engine_heartbeat(engine->world->self, engine->index);
+    if (heartbeat != engine->heartbeat) {
+        engine->heartbeat = heartbeat;
+        engine->heartbeat_seen_us = now_us;
+    }
+}
+
 static bool is_silent(const struct engine *engine, uint64_t now_us)
 {
     return now_us - engine->heartbeat_seen_us > SILENCE_MAX_US;
@@ -140,6 +150,7 @@ void engine_settle(struct engine *engine, uint64_t now_us)
     } else if (engine->state == WORLD_ENGINE_BUSY && sched_of(engine)->step_in_flight) {
         sched_engine_progress(sched_of(engine), now_us);
     }
+    sample_heartbeat(engine, now_us);
     if (serves(engine, now_us) != sched_of(engine)->serves) {
         sched_engine_serves(sched_of(engine), serves(engine, now_us), now_us);
     }
@@ -180,15 +191,6 @@ void engine_launch(struct engine *engine, uint64_t now_us)
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
-
-void engine_sample(struct engine *engine, uint64_t now_us)
-{
-    uint64_t heartbeat = engine->world->engine_heartbeat(engine->world->self, engine->index);
-    if (heartbeat != engine->heartbeat) {
-        engine->heartbeat = heartbeat;
-        engine->heartbeat_seen_us = now_us;
-    }
-}
 
 bool engine_is_ready(const struct engine *engine)
 {

@@ -5,9 +5,9 @@
  * own (canary, declared prefixes), the state of its worker and when the worker last did something.
  *
  *   engine_settle()   takes the results of the step that is done, or the tokens of the rounds
- *                     that a running step has had, or notes that the worker is lost
+ *                     that a running step has had, or notes that the worker is lost; reads the
+ *                     heartbeat
  *   engine_launch()   submits the next step of an idle engine: canary, prefixes, or a plan
- *   engine_sample()   reads the heartbeat
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +62,6 @@ void engine_init(struct engine *engine, uint32_t index, const struct engine_sett
                  uint64_t now_us, struct arena *arena);
 void engine_settle(struct engine *engine, uint64_t now_us);
 void engine_launch(struct engine *engine, uint64_t now_us);
-void engine_sample(struct engine *engine, uint64_t now_us);
 /* True when the worker takes steps and the declared prefixes are computed. */
 bool engine_is_ready(const struct engine *engine);
 /* Why the engine will serve no more; NULL: it will. */

@@ -87,12 +87,6 @@ bool sched_view_serves(const struct sched *sched, uint32_t engine)
     return engine_of(sched, engine)->serves;
 }
 
-bool sched_view_is_left(const struct sched *sched, uint32_t engine)
-{
-    return !engine_of(sched, engine)->step_in_flight &&
-           engine_of(sched, engine)->resident_calls == 0;
-}
-
 /* What contents that the call may find are named by; a program that is not known yet has none. */
 static uint64_t salt_of(const struct sched *sched, const struct call *call)
 {

@@ -37,8 +37,6 @@ bool sched_view_wants(const struct sched *sched, uint32_t engine, uint32_t tenan
 /* ---- engines --------------------------------------------------------------------------------- */
 
 bool sched_view_serves(const struct sched *sched, uint32_t engine);
-/* True when no call has blocks there, or a row of a step in flight. */
-bool sched_view_is_left(const struct sched *sched, uint32_t engine);
 /* Number of positions of the call's tokens that are found there; of a call that has not been
  * admitted, that would be. */
 uint32_t sched_view_found(const struct sched *sched, uint32_t engine, const struct call *call);

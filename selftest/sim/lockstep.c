@@ -5,7 +5,7 @@
  *
  *   engine_poll()       before settle and intake: flags of net, the commands, the step's outputs
  *   engine_submit()     after intake and plan, before the launch
- *   engine_heartbeat()  after the launch: the two are compared
+ *   the end of a pass   the two are compared
  *
  * When the engine is given up, the real scheduler ends all calls, and the naive one starts again
  * without calls. From a drain on it is off, and once a workflow has been opened: it knows none. It
@@ -409,12 +409,9 @@ static void compare_programs(struct sim *sim)
     }
 }
 
-void sim_lockstep_compare(struct sim *sim, uint32_t engine)
+void sim_lockstep_compare(struct sim *sim)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
-    if (engine > 0) {
-        return;                         /* all engines have planned before the first is asked */
-    }
     sim->asserting = INVARIANT_PRIORITY;
     take_in(sim);
     follow_empty_plans(sim, sim->limits.engines);

@@ -170,34 +170,47 @@ static bool may_ask(const struct sim *sim, uint32_t settled)
     return sim->lockstep.is_on && settled + 1 < sim->limits.engines;
 }
 
+/* Until the worker is lost, a call that has blocks or a row stays. What a command has ended since
+ * the settle may have been such a call. */
+static bool may_stay(const struct sim *sim, uint32_t engine, uint32_t slot)
+{
+    const struct call *call = call_at(sim, slot);
+    return call->state != CALL_QUEUED ||
+           kvmem_call_blocks(sched_view_kv(&sim->loop.sched, engine), slot) > 0;
+}
+
+static void move(struct sim *sim, uint32_t slot, uint32_t settled)
+{
+    uint32_t found[SIM_ENGINES_MAX];
+    const struct call *call = call_at(sim, slot);
+    for (uint32_t e = 0; e < sim->limits.engines; e++) {
+        found[e] = sched_view_found(&sim->loop.sched, e, call);
+    }
+    naive_of(sim)->calls[slot].open = false;
+    route(sim, slot, may_ask(sim, settled) ? found : NULL, sim->lockstep.is_on);
+    if (sim->lockstep.is_on) {
+        naive_move(&sim->lockstep.naive, slot, call->engine);
+    }
+}
+
 static void leave(struct sim *sim, uint32_t engine, uint32_t settled)
 {
-    uint32_t slots[NAIVE_CALLS_MAX], found[SIM_ENGINES_MAX];
+    uint32_t slots[NAIVE_CALLS_MAX], stay = 0;
     uint32_t count = order_of(sim, engine, slots);
     for (uint32_t i = 0; i < count; i++) {
         const struct call *call = call_at(sim, slots[i]);
-        SIM_REQUIRE(sim, call->engine != engine, INVARIANT_ROUTE,
+        bool stays = call->engine == engine;
+        SIM_REQUIRE(sim, !stays || may_stay(sim, engine, slots[i]), INVARIANT_ROUTE,
                     "call %u, state %d, stays at engine %u, which does not serve", slots[i],
                     call->state, engine);
-        for (uint32_t e = 0; e < sim->limits.engines; e++) {
-            found[e] = sched_view_found(&sim->loop.sched, e, call);
-        }
-        naive_of(sim)->calls[slots[i]].open = false;
-        route(sim, slots[i], may_ask(sim, settled) ? found : NULL, sim->lockstep.is_on);
-        if (sim->lockstep.is_on) {
-            naive_move(&sim->lockstep.naive, slots[i], call->engine);
+        stay += stays;
+        if (!stays) {
+            move(sim, slots[i], settled);
         }
     }
-    naive_left(&sim->lockstep.naive, engine);
-}
-
-/* Nothing of the scheduler is in the engine: not when its worker is wrong, and not yet dead. What
- * commands have ended since the settle does not count. */
-static bool is_left(const struct sim *sim, uint32_t engine, uint32_t settled)
-{
-    bool is_lost = engine == settled && (sim->routes.was_lost ||
-                                         canary_has_failed(&sim->loop.engines[engine].canary));
-    return is_lost || sim->routes.was_left[engine];
+    if (stay == 0) {
+        naive_left(&sim->lockstep.naive, engine);
+    }
 }
 
 static void follow_settle(struct sim *sim, uint32_t settled)
@@ -210,7 +223,7 @@ static void follow_settle(struct sim *sim, uint32_t settled)
         naive_serves(naive, settled, serves);
     }
     for (uint32_t i = 0; has_changed && i < sim->limits.engines; i++) {
-        if (naive_any_serves(naive) && !naive->serves[i] && is_left(sim, i, settled)) {
+        if (naive_any_serves(naive) && !naive->serves[i]) {
             leave(sim, i, settled);
         }
     }
@@ -239,9 +252,6 @@ void sim_routes_poll(struct sim *sim, uint32_t engine, enum world_engine result)
     routes->was_lost = result == WORLD_ENGINE_LOST;
     routes->is_still = routes->is_still && result != WORLD_ENGINE_LOST &&
                        result != WORLD_ENGINE_DONE;
-    for (uint32_t i = 0; i < sim->limits.engines; i++) {
-        routes->was_left[i] = sched_view_is_left(&sim->loop.sched, i);
-    }
 }
 
 /* ---- after intake ---------------------------------------------------------------------------- */

@@ -320,6 +320,7 @@ bool sim_pass(struct sim *sim)
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     give_up(sim);
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
+    sim_lockstep_compare(sim);
     sim->pass++;
     invariants_check(sim);
     if (sim->pass % AUDIT_EVERY == 0) {

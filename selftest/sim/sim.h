@@ -55,7 +55,6 @@ struct sim_routes {
     bool is_taken_over;             /* a call has gone where the real one has put it */
     bool is_still;                  /* no engine has settled a step in this pass */
     bool was_lost;                  /* the worker of the engine that was polled last */
-    bool was_left[SIM_ENGINES_MAX]; /* no call had blocks or a row, before that engine settled */
     uint32_t asked;                 /* the first call of the pass, before intake, and */
     uint32_t found[SIM_ENGINES_MAX];            /* what each engine holds of it */
     bool was_running[SIM_CALLS_MAX], was_cancelled[SIM_CALLS_MAX];      /* before all settles */
@@ -153,7 +152,7 @@ void sim_routes_take_in(struct sim *sim);
 void sim_lockstep_init(struct sim *sim);
 void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine result);
 void sim_lockstep_plan(struct sim *sim, uint32_t engine);
-void sim_lockstep_compare(struct sim *sim, uint32_t engine);
+void sim_lockstep_compare(struct sim *sim);
 
 /* run.c */
 enum sim_outcome { SIM_CLEAN, SIM_FAILED };

@@ -159,6 +159,19 @@ static void test_health_leaves_ready_when_the_heart_stops(void **state)
     assert_false(health.moves);
 }
 
+/* The worker's heart beat on while the core was away. */
+static void test_an_engine_serves_on_when_the_core_was_late(void **state)
+{
+    const struct loop_orders orders = {.load_permille = 1000};
+    struct health health;
+    start(6);
+    wait_us(1000000, &health);
+    assert_true(rig.loop.sched.engines[0].serves);
+    rig.fake.now_us += 1700000;                     /* more than silence, less than a gap */
+    assert_true(pass(&orders));
+    assert_true(rig.loop.sched.engines[0].serves);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_health_is_ready_while_there_is_nothing_to_do),
         cmocka_unit_test(test_health_leaves_ready_when_calls_wait_and_no_plan_comes),
         cmocka_unit_test(test_health_leaves_ready_when_the_heart_stops),
+        cmocka_unit_test(test_an_engine_serves_on_when_the_core_was_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
