@@ -32,6 +32,12 @@ STYLES = {                      # colour, mark, dash
     "own program": ("#0072b2", "circle", ""),
     "all programs": ("#d55e00", "diamond", ""),
     "other programs: first calls": ("#009e73", "triangle", "6 3"),
+    "auto": ("#d55e00", "diamond", ""),
+    "local": ("#e69f00", "triangle", ""),
+    "program": ("#009e73", "circle", "6 3"),
+    "preble": ("#56b4e9", "square", "2 3"),
+    "least": ("#0072b2", "circle", ""),
+    "rr": ("#999999", "square", ""),
 }
 HEIGHT = 216                                # of a panel's frame
 
