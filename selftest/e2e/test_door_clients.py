@@ -8,10 +8,12 @@ import asyncio
 import json
 import os
 import re
+import threading
 
 import door
-from appliance import ROOT
+from appliance import ROOT, wait_for
 from door import CHAT, MESSAGES, Door, chat, curl, use_clients
+from test_restart import again, first, kill_all
 
 QUESTION = "What do bees make?"
 HONEY = "Bees make honey from the juice of flowers."
@@ -20,10 +22,10 @@ ASKED = [{"role": "user", "content": QUESTION}]
 
 # ---- openai --------------------------------------------------------------------------------------
 
-def openai_of(d, kind="OpenAI"):
+def openai_of(d, kind="OpenAI", retries=0):
     use_clients()
     import openai
-    return getattr(openai, kind)(base_url=d.url + "/v1", max_retries=0)
+    return getattr(openai, kind)(base_url=d.url + "/v1", max_retries=retries)
 
 
 def test_openai_chat_whole_and_streamed():
@@ -97,6 +99,25 @@ def test_openai_models_and_errors():
             assert error.type == "not_found_error"
 
 
+def refused(d):
+    return int(re.search(r"refused_total (\d+)\n", d.ask("GET", "/metrics").text).group(1))
+
+
+def test_openai_tries_again_until_the_appliance_is_back():
+    def ask():
+        answers.append(client.chat.completions.create(model="any", messages=ASKED, temperature=0))
+    a, answers = first(), []
+    with Door(a=a) as d, openai_of(d, retries=1000) as client:
+        kill_all(a)
+        wait_for(lambda: d.ask("GET", "/health").status == 503, "the door has seen it")
+        before, asking = refused(d), threading.Thread(target=ask)
+        asking.start()
+        wait_for(lambda: refused(d) > before, "it was refused")
+        with again(a):
+            asking.join()
+            assert answers[0].choices[0].message.content == HONEY and answers[0]._request_id
+
+
 # ---- anthropic -----------------------------------------------------------------------------------
 
 def anthropic_of(d, kind="Anthropic"):
@@ -136,6 +157,17 @@ def test_anthropic_async_count_tokens_and_errors():
     with Door() as d:
         asyncio.run(body(anthropic_of(d, "AsyncAnthropic")))
         assert d.program("counts")["ended"] == "1"
+
+
+def test_anthropic_models_beta_request_ids_and_blocks_of_the_system():
+    with Door() as d, anthropic_of(d) as client:
+        (model,) = client.models.list()
+        assert client.models.retrieve(model.id) == model and model.display_name == model.id
+        asked = {"model": "any", "messages": ASKED, "max_tokens": 60, "system": [
+            {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]}
+        whole = client.messages.create(**asked)
+        assert whole._request_id and whole._request_id in whole.id
+        assert client.beta.messages.create(**asked).content[0].text == whole.content[0].text
 
 
 # ---- langchain, langgraph ------------------------------------------------------------------------

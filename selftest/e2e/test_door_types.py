@@ -74,12 +74,14 @@ def test_openai_models_and_errors_are_of_their_types():
 
 def test_anthropic_messages_and_their_events_are_of_their_types():
     use_clients()
-    from anthropic.types import ErrorResponse, Message, MessageTokensCount, RawMessageStreamEvent
+    from anthropic.types import (ErrorResponse, Message, MessageTokensCount, ModelInfo,
+                                 RawMessageStreamEvent)
     with Door() as d:
         for fields in ({"max_tokens": 60}, {"max_tokens": 3},
                        {"max_tokens": 60, "stop_sequences": ["honey"]}):
             asked = dict(ASKED, model="any", **fields)
             valid(Message, d.right(MESSAGES, asked))
             all_valid(RawMessageStreamEvent, d.events(MESSAGES, asked))
+        valid(ModelInfo, d.ask("GET", "/v1/models").json["data"][0])
         valid(MessageTokensCount, d.right(COUNT, asked))
         valid(ErrorResponse, d.post(MESSAGES, {}).json)

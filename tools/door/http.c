@@ -166,7 +166,8 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
     char retry[16];
     (void)MHD_add_response_header(response, "Content-Type", request->content_type);
     if (request->id[0] != '\0') {
-        (void)MHD_add_response_header(response, "X-Request-Id", request->id);
+        (void)MHD_add_response_header(response, "X-Request-Id", request->id);   /* OpenAI's */
+        (void)MHD_add_response_header(response, "Request-Id", request->id);     /* Anthropic's */
     }
     if (request->retry_s > 0) {
         snprintf(retry, sizeof retry, "%u", request->retry_s);

@@ -76,15 +76,21 @@ void plain_metrics(struct request *request, const json_t *body)
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
+/* OpenAI's fields and Anthropic's in one: neither's clients mind those of the other. */
 static json_t *describe(const struct request *request)
 {
     const struct door *door = request->door;
     const struct agx_welcome *welcome = domain_welcome(door, request->domain);
     json_t *model = json_pack("{sssssIss}", "id", door->model.name, "object", "model", "created",
                               (json_int_t)0, "owned_by", "agentix");
+    json_t *also = json_pack("{ssssssss}", "type", "model", "display_name", door->model.name,
+                             "created_at", "1970-01-01T00:00:00Z", "lifecycle", "active");
+    (void)json_object_update(model, also);
+    json_decref(also);
     if (welcome != NULL) {
-        json_object_set_new(model, "max_model_len",
-                            json_integer((json_int_t)welcome->context_tokens_max));
+        json_int_t most = welcome->context_tokens_max;
+        (void)json_object_set_new(model, "max_model_len", json_integer(most));
+        (void)json_object_set_new(model, "max_input_tokens", json_integer(most));
     }
     return model;
 }
@@ -92,7 +98,9 @@ static json_t *describe(const struct request *request)
 void plain_models(struct request *request, const json_t *body)
 {
     (void)body;
-    request_answer(request, json_pack("{sss[o]}", "object", "list", "data", describe(request)));
+    const char *name = request->door->model.name;
+    request_answer(request, json_pack("{sss[o]sbssss}", "object", "list", "data", describe(request),
+                                      "has_more", 0, "first_id", name, "last_id", name));
 }
 
 void plain_model(struct request *request, const json_t *body)
