@@ -174,6 +174,35 @@ def test_parts_system_and_developer_are_read():
         assert whole["output"][0]["content"][0]["text"] == plain["content"]
 
 
+# As clients write them: fields that say nothing, and fields that ask for nothing that matters here.
+NOTHING = dict.fromkeys(("stop", "tools", "seed", "temperature", "top_p", "n", "logprobs", "user"))
+WRITTEN = [
+    (CHAT, chat("Hello", **NOTHING, max_completion_tokens=9, store=True, metadata={"a": "b"},
+                service_tier="auto", reasoning_effort="low", parallel_tool_calls=False)),
+    (CHAT, chat("Hello", tools=[], tool_choice="auto", seed=-5, presence_penalty=0)),
+    (CHAT, {"messages": [{"role": "user", "content": "Hello", "name": "first"},
+                         {"role": "assistant", "content": None, "refusal": None},
+                         {"role": "user", "content": []}]}),
+    (MESSAGES, chat("Hello", max_tokens=9, system=[], thinking={"type": "adaptive"},
+                    tool_choice={"type": "auto", "disable_parallel_tool_use": True})),
+    (RESPONSES, {"input": [{"id": "msg_1", "type": "message", "status": "completed",
+                            "role": "assistant", "content": [{"type": "output_text", "text": "Hi",
+                                                              "annotations": [], "logprobs": []}]},
+                           {"id": "rs_1", "type": "reasoning", "summary": []},
+                           {"role": "user", "content": "Hello"}],
+                 "include": ["reasoning.encrypted_content"], "truncation": "auto",
+                 "text": {"verbosity": "low", "format": {"type": "text"}}, "max_tool_calls": 3,
+                 "reasoning": {"effort": "low", "summary": "auto"}, "top_logprobs": 0}),
+    (COMPLETIONS, {"prompt": "", "echo": False, "suffix": None, "best_of": 1}),
+]
+
+
+def test_fields_that_say_nothing_here_are_taken():
+    with Door() as d:
+        for path, body in WRITTEN:
+            d.right(path, body)
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 WRONG_FIELDS = [

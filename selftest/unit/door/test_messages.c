@@ -58,6 +58,19 @@ static void test_each_api_makes_the_same_prompt(void **state)
     rig_end();
 }
 
+static void test_a_call_without_arguments_has_an_empty_object(void **state)
+{
+    rig_begin();
+    struct request *request = rig_take("/v1/chat/completions");
+    assert_true(rig_read(request, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,"
+                                  "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"now\","
+                                  "\"arguments\":\"\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
+                                  "\"c\",\"content\":\"noon\"}]}"));
+    assert_non_null(strstr(request->choices[0]->prompt->text.at,
+                           "{\"name\": \"now\", \"arguments\": {}}"));
+    rig_end();
+}
+
 static void test_texts_of_users_are_quoted(void **state)
 {
     rig_begin();
@@ -124,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_api_makes_the_same_prompt),
+        cmocka_unit_test(test_a_call_without_arguments_has_an_empty_object),
         cmocka_unit_test(test_texts_of_users_are_quoted),
         cmocka_unit_test(test_what_no_api_may_say_is_refused_by_name),
         cmocka_unit_test(test_many_tools_leave_no_memory_behind),

@@ -126,9 +126,11 @@ bool talk_call(struct talk *talk, const char *id, const char *name, const json_t
     json_t *object = json_incref((json_t *)(uintptr_t)arguments);
     json_error_t error;
     if (json_is_string(arguments)) {
+        bool has_none = json_string_length(arguments) == 0;   /* as some models write it */
+        const char *text = has_none ? "{}" : json_string_value(arguments);
         json_decref(object);
-        enum parse_result result = parse_json(json_string_value(arguments),
-                                              json_string_length(arguments), &object, &error);
+        enum parse_result result = parse_json(text, has_none ? 2 : json_string_length(arguments),
+                                              &object, &error);
         if (result == PARSE_NO_ROOM || result == PARSE_TOO_LARGE) {
             return no_memory(talk);
         }
