@@ -46,6 +46,27 @@ static const char *type_of(uint32_t status)
                            : "invalid_request_error";
 }
 
+/* What is refused may be quoted in part: half a character, or bytes that are none, are no JSON. */
+static void keep_ascii(char *text)
+{
+    for (; *text != '\0'; text++) {
+        *text = *text < ' ' || *text > '~' ? '?' : *text;
+    }
+}
+
+void request_name_model(struct request *request, const char *name)
+{
+    size_t count = strlen(name);
+    if (count >= sizeof request->model) {
+        count = sizeof request->model - 1;
+        while (count > 0 && (name[count] & 0xc0) == 0x80) {     /* not within a character */
+            count--;
+        }
+    }
+    memcpy(request->model, name, count);
+    request->model[count] = '\0';
+}
+
 bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text)
 {
     struct refusal *refusal = &request->refusal;
@@ -54,6 +75,8 @@ bool request_refuse(struct request *request, uint32_t status, const char *param,
                                     .retry_s = status == 429 || status == 503 ? 1 : 0};
         snprintf(refusal->param, sizeof refusal->param, "%s", param != NULL ? param : "");
         snprintf(refusal->text, sizeof refusal->text, "%s", text);
+        keep_ascii(refusal->param);
+        keep_ascii(refusal->text);
         request->door->stats.refused++;
     }
     return false;

@@ -21,6 +21,8 @@ void request_leave(struct request *request);
 
 /* ---- what reading a request calls ------------------------------------------------------------ */
 
+/* Keeps the name that the client gave to the model, as far as there is room. */
+void request_name_model(struct request *request, const char *name);
 /* Refuses; the first refusal counts. `param`: the field, or NULL. Always false. */
 bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text);
 /* The same for what the appliance has refused. */

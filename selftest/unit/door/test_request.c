@@ -223,6 +223,26 @@ static void test_body_beyond_its_bound_is_refused_and_not_kept(void **state)
     rig_end();
 }
 
+/* Found by selftest/fuzz/fuzz_door.c: what is no text made an answer that was empty. */
+static void test_what_is_quoted_in_part_stays_text(void **state)
+{
+    rig_begin();
+    char body[512];
+    struct request *request = rig_ask("/v1/completions", "{\"a\":\"\\u00\xc3\xa9\xc3\xa9\"}");
+    assert_int_equal(request->status, 400);
+    assert_non_null(strstr(rig_out(request), "the body is not JSON"));
+    for (uint32_t i = 120; i < 135; i++) {                  /* a name that ends within é */
+        int bytes = snprintf(body, sizeof body, "{\"prompt\":\"a\",\"model\":\"%0*d", (int)i, 0);
+        snprintf(body + bytes, sizeof body - (size_t)bytes, "\xc3\xa9\"}");
+        request = rig_ask("/v1/completions", body);
+        rig_say(request->choices[0], said, AGX_FINISH_EOS);
+        assert_int_equal(request->status, 200);
+        assert_non_null(strstr(rig_out(request), "\"model\":\"000"));
+        request_free(request);
+    }
+    rig_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_same_key_of_two_programs_is_two_calls),
         cmocka_unit_test(test_choices_outlive_a_client_that_leaves),
         cmocka_unit_test(test_as_many_requests_as_there_are_and_no_more),
+        cmocka_unit_test(test_what_is_quoted_in_part_stays_text),
         cmocka_unit_test(test_body_beyond_its_bound_is_refused_and_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

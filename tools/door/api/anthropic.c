@@ -166,7 +166,7 @@ static bool read_wish(struct request *request, const struct fields *fields, stru
         !field_text(fields, "model", &model) || !fields_refuse(fields, refused)) {
         return false;
     }
-    snprintf(request->model, sizeof request->model, "%s", model);
+    request_name_model(request, model);
     return wish_read_sampling(wish, fields, 1) &&
            wish_read_stops(wish, fields, "stop_sequences");
 }

@@ -35,8 +35,7 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
         !fields_refuse(fields, refused)) {
         return false;
     }
-    snprintf(request->model, sizeof request->model, "%s",
-             model[0] != '\0' ? model : request->door->model.name);
+    request_name_model(request, model[0] != '\0' ? model : request->door->model.name);
     return wish_read_sampling(wish, fields, 2) && wish_read_stops(wish, fields, "stop");
 }
 

@@ -178,7 +178,8 @@ void plain_end_program(struct request *request, const json_t *body)
 {
     (void)body;
     if (program_end(request->door, request->domain, request->rest)) {
-        request_answer(request, json_pack("{sssb}", "id", request->rest, "deleted", 1));
+        json_t *id = json_string(request->rest);            /* NULL: bytes that are no text */
+        request_answer(request, json_pack("{so?sb}", "id", id, "deleted", 1));
     } else {
         (void)request_refuse(request, 404, NULL, "no such program, or it has open requests");
     }
