@@ -21,7 +21,8 @@ struct step_layout loop_step_layout(const struct limits *limits)
         .rows_max = limits->batch_calls + limits->standby_calls,
         .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
         .blocks_per_call = limits->blocks_per_call,
-        .moves_max = kvmem_moves_max(limits->kv_blocks)};
+        .moves_max = kvmem_moves_max(limits->kv_blocks),
+        .generated_max = limits->context_tokens};
     step_layout_init(&layout);
     return layout;
 }

@@ -22,7 +22,7 @@
  */
 
 #define FRAME_BYTES_MIN        65536
-#define FRAME_FIXED_BYTES      4096     /* fields, stop ids and stop strings of a CALL */
+#define FRAME_FIXED_BYTES      4096     /* fields, stop ids, stop strings, biases of a CALL */
 #define TOKEN_BYTES            4        /* of a token id on the wire */
 #define CONTEXT_TOKENS_DEFAULT 8192
 #define TEXT_SLOTS             8

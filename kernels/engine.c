@@ -367,15 +367,18 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
         uint64_t before = out->produced == 0 ? FNV_START : out->digest;
         out->digest = fnv_add(before, logits, k->shape.vocab_tokens * sizeof *logits);
     }
-    struct kernels_recent recent = {
+    struct kernels_given given = {
         .history = row->history,
         .history_count = row->history_count,
+        .generated = step_generated(k->step, r),
+        .generated_count = row->generated_count,
         .produced = tokens,
         .produced_count = out->produced,
+        .biases = row->biases,
     };
     uint32_t position = row->first_position + row->tokens_count + out->produced;
     tokens[out->produced] =
-        kernels_sample(&scratch->sampler, logits, &row->sampling, &recent, position);
+        kernels_sample(&scratch->sampler, logits, &row->sampling, &given, position);
     step_out_publish(out, out->produced + 1);
 }
 

@@ -2,10 +2,10 @@
  *
  * What: sampling (kernels/sample.h states the order).
  *
- * Invariants: the result is a pure function of logits, sampling, recent tokens and position. Sums
+ * Invariants: the result is a pure function of logits, sampling, what is given and position. Sums
  * are of integers (kernels/draw.h). Logits are finite, so weights lie in (0, 1] and the heaviest is
- * 1. Only a penalty on logits near the largest float could break that, and then the walk still
- * ends.
+ * 1. Only an adjustment of logits near the largest float could break that, and then the walk
+ * still ends.
  *
  * Bounds: a heap of ids in the caller's memory; no sort of the whole vocabulary unless top_p needs
  * nearly all of it.
@@ -18,36 +18,6 @@
 #include <string.h>
 
 #include "kernels/draw.h"
-
-static uint32_t recent_count(const struct kernels_recent *recent)
-{
-    uint32_t count = recent->history_count + recent->produced_count;
-    return count < CALL_REPEAT_TOKENS ? count : CALL_REPEAT_TOKENS;
-}
-
-/* The i-th newest token, i < recent_count(). */
-static uint32_t recent_token(const struct kernels_recent *recent, uint32_t i)
-{
-    return i < recent->produced_count
-               ? recent->produced[recent->produced_count - 1 - i]
-               : recent->history[recent->history_count - 1 - (i - recent->produced_count)];
-}
-
-static void penalize(float *logits, uint32_t vocab_tokens, float penalty,
-                     const struct kernels_recent *recent)
-{
-    for (uint32_t i = 0; i < recent_count(recent); i++) {
-        uint32_t token = recent_token(recent, i);
-        bool seen = token >= vocab_tokens;
-        for (uint32_t j = 0; j < i && !seen; j++) {
-            seen = recent_token(recent, j) == token;
-        }
-        if (!seen) {
-            float logit = logits[token];
-            logits[token] = logit > 0 ? logit / penalty : logit * penalty;
-        }
-    }
-}
 
 /* ---- ranking: heaviest first, the lower id of equals ---- */
 
@@ -175,21 +145,21 @@ static uint32_t draw_all(const float *weights, uint32_t vocab_tokens, double u)
 }
 
 uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits,
-                        const struct call_sampling *sampling, const struct kernels_recent *recent,
+                        const struct call_sampling *sampling, const struct kernels_given *given,
                         uint32_t position)
 {
     uint32_t vocab_tokens = sampler->vocab_tokens;
     ASSERT(vocab_tokens > 0);
-    ASSERT(recent->history_count <= CALL_REPEAT_TOKENS);
-    bool penalty = sampling->repeat_penalty != 1.0f && recent_count(recent) > 0;
+    bool adjust = kernels_adjusts(sampling, given);
     bool greedy = sampling->temperature <= 0;
-    if (greedy && !penalty) {
+    if (greedy && !adjust) {
         return sampler->ops->largest(logits, vocab_tokens);
     }
     float *weights = sampler->weights;
     memcpy(weights, logits, vocab_tokens * sizeof *weights);
-    if (penalty) {
-        penalize(weights, vocab_tokens, sampling->repeat_penalty, recent);
+    if (adjust) {
+        const struct kernels_logits all = {weights, vocab_tokens, sampler->ranking};
+        kernels_adjust(&all, sampling, given);
     }
     if (greedy) {
         return sampler->ops->largest(weights, vocab_tokens);

@@ -3,8 +3,7 @@
 /*
  * What: the next token of one call from its logits. The order is fixed:
  *
- *   1 penalty      for each distinct token of the last CALL_REPEAT_TOKENS: a positive logit is
- *                  divided by repeat_penalty, any other is multiplied by it
+ *   1 adjustment   penalties and biases change logits (kernels/adjustment.h)
  *   2 greedy       temperature 0: the largest logit, of equal ones the lowest id; done
  *   3 temperature  weight = exp((logit - largest) / temperature)
  *   4 top_k        keeps the k heaviest, of equal ones the lower ids
@@ -15,6 +14,7 @@
  *
  * In sums a weight is an integer (kernels/draw.h), so that the GPU may add in another order.
  */
+#include "kernels/adjustment.h"
 #include "kernels/ops.h"
 
 /* One thread's memory: weights and ranking of a whole vocabulary. */
@@ -25,16 +25,8 @@ struct kernels_sampler {
     uint32_t *ranking;          /* (vocab_tokens) */
 };
 
-/* The tokens before the one to be sampled, oldest first: `history`, then `produced`. */
-struct kernels_recent {
-    const uint32_t *history;
-    uint32_t history_count;
-    const uint32_t *produced;
-    uint32_t produced_count;
-};
-
 /* The token for `position`. `logits` (vocab_tokens) are finite and stay as they are. Cost:
  * O(vocab), with top_p and a flat distribution O(vocab log vocab). */
 uint32_t kernels_sample(struct kernels_sampler *sampler, const float *logits,
-                        const struct call_sampling *sampling, const struct kernels_recent *recent,
+                        const struct call_sampling *sampling, const struct kernels_given *given,
                         uint32_t position);

@@ -92,6 +92,13 @@ static enum status admit_text(struct net_frame *frame, const struct wire_call *w
     return STATUS_OK;
 }
 
+static enum status admit_logprobs(struct net_frame *frame, const struct wire_call *wire)
+{
+    return !wire->sampling.wants_logprobs
+               ? STATUS_OK
+               : net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_LOGPROBS, 1, 0);
+}
+
 static enum status admit_length(struct net_frame *frame, uint64_t prompt_tokens,
                                 uint32_t max_tokens)
 {
@@ -114,6 +121,12 @@ static enum status admit_tokens(struct net_frame *frame, const struct wire_call 
         if (wire->sampling.stop_ids[i] >= vocab_tokens) {
             return net_frame_fault(frame, STATUS_BAD_TOKEN, WIRE_FIELD_STOP_IDS,
                             wire->sampling.stop_ids[i], vocab_tokens - 1);
+        }
+    }
+    for (uint32_t i = 0; i < wire->sampling.biases_count; i++) {
+        if (wire->biases[i].token >= vocab_tokens) {
+            return net_frame_fault(frame, STATUS_BAD_TOKEN, WIRE_FIELD_LOGIT_BIAS,
+                                   wire->biases[i].token, vocab_tokens - 1);
         }
     }
     if ((wire->flags & WIRE_CALL_TEXT_PROMPT) != 0) {
@@ -169,6 +182,7 @@ static void fill(const struct net_frame *frame, struct call *call, const struct 
     memcpy(call->program_id, wire->program_id, sizeof call->program_id);
     call->thread = wire->thread;
     call->sampling = wire->sampling;
+    memcpy(call->biases, wire->biases, wire->sampling.biases_count * sizeof *call->biases);
     call->max_tokens = wire->max_tokens;
     call->want_text = (wire->flags & WIRE_CALL_WANT_TEXT) != 0;
     call->deadline_us = deadline_us(net, wire, frame->now_us);
@@ -280,6 +294,7 @@ enum status net_call_intake(struct net_frame *frame)
     frame->fault.call_id = wire.call_id;
     TRY(admit_limits(frame, &wire));
     TRY(admit_text(frame, &wire));
+    TRY(admit_logprobs(frame, &wire));
     TRY(admit_tokens(frame, &wire));
     uint32_t call_index = call_take(net->calls);
     ASSERT(call_index != CALL_NONE);

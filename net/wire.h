@@ -121,7 +121,11 @@ struct wire_call {
     const uint8_t *parts;           /* into the frame: their lengths, little-endian, unaligned */
     uint32_t prompt_count;          /* token ids, or bytes of text */
     const uint8_t *prompt;          /* into the frame; token ids are little-endian, unaligned */
+    struct call_bias biases[CALL_BIASES_MAX];   /* [sampling.biases_count] */
 };
+/* What a CALL with MORE has before its prompt: fields of its sampling, and its biases. */
+#define wire_call_more call_sampling
+#define wire_call_bias call_bias
 
 struct wire_cancel { uint64_t call_id; uint8_t program_id[CALL_PROGRAM_ID_BYTES]; };
 struct wire_ping { uint64_t nonce; };                                   /* PING and PONG */

@@ -2,9 +2,9 @@
 /*
  * What: the payload of CALL, in both directions.
  *
- * How: net/frames.def has the fixed part and its ranges. What follows is decoded here: stop ids,
- * stop texts, lengths of parts, prompt, in this order, each after the count that governs it was
- * checked.
+ * How: net/frames.def has the fixed part and its ranges, also that of the sampling that only a call
+ * with MORE brings. What follows is decoded here: stop ids, stop texts, lengths of parts, MORE,
+ * prompt, in this order, each after the count that governs it was checked.
  *
  * Invariants and bounds as in net/wire.c: nothing is read beyond `count`; a refusal changes only
  * `fault`; no state, no assertion; time is linear in the frame.
@@ -65,6 +65,36 @@ static enum status decode_parts(struct bytes *in, struct wire_call *frame, struc
     return STATUS_OK;
 }
 
+/* Ids ascend, so that each is there once. */
+static enum status decode_bias(struct bytes *in, struct call_bias *biases, uint32_t i,
+                               struct wire_fault *fault)
+{
+    struct call_bias *bias = &biases[i];
+    uint64_t least = i > 0 ? (uint64_t)biases[i - 1].token + 1 : 0;
+    wire_layout_move(&wire_call_bias_layout, in, bias);
+    TRY(wire_check_fixed(&wire_call_bias_layout, in, bias, fault));
+    return bias->token >= least ? STATUS_OK
+                                : wire_refuse_range(fault, WIRE_FIELD_LOGIT_BIAS, bias->token,
+                                                    least, UINT32_MAX);
+}
+
+static enum status decode_more(struct bytes *in, struct wire_call *frame, struct wire_fault *fault)
+{
+    struct call_sampling *sampling = &frame->sampling;
+    if ((frame->flags & WIRE_CALL_MORE) == 0) {
+        return STATUS_OK;
+    }
+    wire_layout_move(&wire_call_more_layout, in, sampling);
+    TRY(wire_check_fixed(&wire_call_more_layout, in, sampling, fault));
+    if (!sampling->wants_logprobs && sampling->top_logprobs > 0) {
+        return wire_refuse_range(fault, WIRE_FIELD_TOP_LOGPROBS, sampling->top_logprobs, 0, 0);
+    }
+    for (uint32_t i = 0; i < sampling->biases_count; i++) {
+        TRY(decode_bias(in, frame->biases, i, fault));
+    }
+    return STATUS_OK;
+}
+
 static enum status decode_prompt(struct bytes *in, struct wire_call *frame,
                                  struct wire_fault *fault)
 {
@@ -97,9 +127,20 @@ enum status wire_call_decode(const uint8_t *bytes, uint32_t count, struct wire_c
     move_stop_ids(&in, &got.sampling);
     TRY(decode_stop_texts(&in, &got, fault));
     TRY(decode_parts(&in, &got, fault));
+    TRY(decode_more(&in, &got, fault));
     TRY(decode_prompt(&in, &got, fault));
     *frame = got;
     return STATUS_OK;
+}
+
+static void put_more(struct bytes *out, struct wire_call *frame)
+{
+    if ((frame->flags & WIRE_CALL_MORE) != 0) {
+        wire_layout_move(&wire_call_more_layout, out, &frame->sampling);
+        for (uint32_t i = 0; i < frame->sampling.biases_count; i++) {
+            wire_layout_move(&wire_call_bias_layout, out, &frame->biases[i]);
+        }
+    }
 }
 
 uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max)
@@ -107,7 +148,8 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
     struct bytes out = wire_frame_open(bytes, max);
     struct wire_call copy = *frame;
     if (copy.sampling.stop_ids_count > WIRE_STOP_IDS_MAX ||
-        copy.stop_texts_count > CALL_STOP_TEXTS_MAX || copy.parts_count > WIRE_PARTS_MAX) {
+        copy.stop_texts_count > CALL_STOP_TEXTS_MAX || copy.parts_count > WIRE_PARTS_MAX ||
+        copy.sampling.biases_count > CALL_BIASES_MAX) {
         return 0;
     }
     wire_layout_move(&wire_call_layout, &out, &copy);
@@ -122,6 +164,7 @@ uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_
     bool is_text = (copy.flags & WIRE_CALL_TEXT_PROMPT) != 0;
     uint64_t prompt_bytes = (uint64_t)copy.prompt_count * (is_text ? 1 : sizeof(uint32_t));
     wire_put_block(&out, copy.parts, (uint64_t)copy.parts_count * sizeof(uint32_t));
+    put_more(&out, &copy);
     wire_put_block(&out, copy.prompt, prompt_bytes);
     return out.failed ? 0 : wire_frame_close(&out, WIRE_CALL);
 }

@@ -117,8 +117,12 @@ const char *wire_field_name(enum wire_field field)
 
 bool wire_field_is_float(enum wire_field field)
 {
-    for (uint32_t i = 0; i < FRAMES; i++) {
-        const struct wire_layout *layout = frames[i].layout;
+    static const struct wire_layout *const layouts[] = {
+#define LAYOUT(name, id, length) &wire_##name##_layout,
+#include "net/frames.def"
+    };
+    for (uint32_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        const struct wire_layout *layout = layouts[i];
         for (uint32_t k = 0; k < layout->rows_count; k++) {
             if (layout->rows[k].kind == WIRE_F32 && layout->rows[k].error == field) {
                 return true;

@@ -28,6 +28,8 @@
 #define CALL_STOP_TEXTS_MAX   4         /* stop strings */
 #define CALL_STOP_TEXT_BYTES  64        /* longest stop string */
 #define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
+#define CALL_BIASES_MAX       64        /* tokens whose logits a call may shift */
+#define CALL_TOP_LOGPROBS_MAX 20        /* alternatives with a log probability, at one place */
 #define CALL_PROGRAM_ID_BYTES 16
 #define CALL_CLASS_BYTES      32        /* longest name of a class of programs */
 #define CALL_FAULTS_MAX       2         /* results that cannot be right, after which a call ends:
@@ -63,10 +65,27 @@ struct call_sampling {
     float top_p;                    /* (0, 1], 1: off */
     float min_p;                    /* [0, 1), 0: off */
     float repeat_penalty;           /* [0.1, 10], 1: off; over the last CALL_REPEAT_TOKENS tokens */
+    float presence_penalty;         /* [-2, 2], 0: off; of tokens that the call has generated */
+    float frequency_penalty;        /* [-2, 2], 0: off; for each time that it has */
+    uint32_t biases_count;          /* how many there are: they lie apart, for they are many */
+    uint32_t top_logprobs;          /* with wants_logprobs: of so many alternatives, too */
+    bool wants_logprobs;            /* the log probability of each generated token */
     uint32_t top_k;                 /* 0: off */
     uint32_t stop_ids_count;
     uint32_t stop_ids[CALL_STOP_IDS_MAX];   /* EOS is among them unless ignore_eos */
 };
+
+/* What is added to the logit of a token. The tokens of a call's list ascend. */
+struct call_bias {
+    uint32_t token;
+    float bias;                     /* [-100, 100] */
+};
+
+/* True when tokens weigh less, or more, the more often the call has generated them. */
+static inline bool call_counts_tokens(const struct call_sampling *sampling)
+{
+    return sampling->presence_penalty != 0.0f || sampling->frequency_penalty != 0.0f;
+}
 
 struct call_stop_text {
     uint16_t length_bytes;
@@ -172,6 +191,7 @@ struct call {
     uint32_t stop_text_before;      /* and those whose text lies before it */
     uint32_t stop_texts_count;
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+    struct call_bias biases[CALL_BIASES_MAX];   /* [sampling.biases_count] */
 
     struct call_foretold foretold;
 

@@ -47,6 +47,9 @@ struct step_row {
     uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
                                        first_position + tokens_count, newest last; 0: no penalty */
     uint32_t history[CALL_REPEAT_TOKENS];
+    uint32_t generated_count;       /* tokens that the call has generated before this step, of all
+                                       of its life; 0: no penalty counts them */
+    struct call_bias biases[CALL_BIASES_MAX];   /* [sampling.biases_count] */
     bool wants_digest;              /* of its logits; only the canary's row does */
     struct call_sampling sampling;
 };
@@ -122,15 +125,16 @@ struct step_layout {
     uint32_t tokens_max;            /* prompt tokens of all rows of a step, plus one per row */
     uint32_t blocks_per_call;
     uint32_t moves_max;
+    uint32_t generated_max;         /* tokens that a call can have generated; 0: none are counted */
     uint64_t moves_offset;
-    uint64_t rows_offset, tokens_offset, blocks_offset;
+    uint64_t rows_offset, tokens_offset, blocks_offset, generated_offset;
     uint64_t worker_offset;         /* of the first page that the worker writes */
     uint64_t outs_offset, out_tokens_offset;
     uint64_t total_bytes;
 };
 
-/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call and moves_max; this works out
- * the rest. */
+/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call, moves_max and generated_max;
+ * this works out the rest. */
 void step_layout_init(struct step_layout *layout);
 
 struct step {                       /* a view: geometry and base address of one record */
@@ -171,6 +175,11 @@ static inline uint32_t *step_blocks(const struct step *step, uint32_t row) /* (b
 {
     return (uint32_t *)(void *)(step->base + step->layout.blocks_offset) +
            (uint64_t)row * step->layout.blocks_per_call;
+}
+static inline uint32_t *step_generated(const struct step *step, uint32_t row) /* (generated_max) */
+{
+    return (uint32_t *)(void *)(step->base + step->layout.generated_offset) +
+           (uint64_t)row * step->layout.generated_max;
 }
 static inline struct step_progress *step_progress(const struct step *step)
 {

@@ -36,7 +36,7 @@ static void take_host(struct gpu_engine *e, struct arena *arena, float **rope)
     const struct kernels_settings *t = &e->settings;
     const struct model_shape *s = &e->weights.shape;
     e->events = arena_take(arena, t->steps_per_plan, sizeof *e->events);
-    e->host = arena_take(arena, 1, e->record.end);
+    e->host = arena_take(arena, 1, e->record.bytes);
     e->early_stop = arena_take(arena, 1, sizeof *e->early_stop);
     e->staging = arena_take(arena, 1, GPU_STAGING_BYTES);
     take_swap_streams(e, arena);

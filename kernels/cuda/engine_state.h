@@ -15,12 +15,15 @@
  * more while it reads a byte, so a round of few rows waits for the weights in any case. */
 #define GPU_PRODUCT_ROWS 128u
 
-/* The record of a step: where its parts begin, in bytes, on the host and on the device alike. The
- * part that comes back begins at `round`. */
+/* The record of a step: where its parts begin, in bytes, on the host and on the device alike. All
+ * up to `end` goes to the device in one piece; of that, what comes back begins at `round`. After it
+ * is what few rows have, and only that of these rows travels. */
 struct gpu_record {
     uint64_t rows, tables, slots, tiles, places;
     uint64_t round, outs, out_tokens;
     uint64_t end;
+    uint64_t generated, biases;
+    uint64_t bytes;
 };
 
 /* Activations of as many token slots as a step can have, rounded up to GPU_PRODUCT_ROWS:

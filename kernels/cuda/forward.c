@@ -125,7 +125,9 @@ static void queue_sample(struct gpu_engine *e)
         .logits = e->logits.at, .weights = e->sample_weights,
         .places = e->at + e->record.places, .rows = e->at + e->record.rows,
         .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
+        .generated = e->at + e->record.generated, .biases = e->at + e->record.biases,
         .logits_stride = e->logits.width, .weights_stride = e->logits.width,
+        .generated_max = e->settings.context_tokens,
         .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
         .steps_max = e->settings.steps_per_plan,
     };

@@ -139,6 +139,9 @@ struct gpu_record gpu_record_of(const struct kernels_settings *settings)
     r.outs = take(&extent, rows, sizeof(struct gpu_out));
     r.out_tokens = take(&extent, rows, s->steps_per_plan * sizeof(uint32_t));
     r.end = extent.bytes;
+    r.generated = take(&extent, rows, s->context_tokens * sizeof(uint32_t));
+    r.biases = take(&extent, rows, GPU_BIASES_MAX * sizeof(struct gpu_bias));
+    r.bytes = extent.bytes;
     return r;
 }
 
@@ -171,7 +174,7 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     struct extent at = {.base = base};
     uint64_t slots = t->step_tokens, calls = t->batch_calls;
     e->record = gpu_record_of(t);
-    e->at = take(&at, 1, e->record.end);
+    e->at = take(&at, 1, e->record.bytes);
     e->kv.blocks = take(&at, t->kv_blocks, gpu_kv_block_bytes(t, s));
     take_swap_stream(&at, &e->out, t->kv_host_blocks);
     take_swap_stream(&at, &e->in, t->kv_host_blocks);
@@ -220,7 +223,7 @@ void gpu_plan_memory(struct memory_plan *plan, const struct kernels_settings *se
     plan_device(plan, settings, shape);
     memory_plan_add(plan, MEMORY_ENGINE, "gpu engine", 1, sizeof(struct gpu_engine));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu events", settings->steps_per_plan, sizeof(void *));
-    memory_plan_add(plan, MEMORY_ENGINE, "gpu step", 1, gpu_record_of(settings).end);
+    memory_plan_add(plan, MEMORY_ENGINE, "gpu step", 1, gpu_record_of(settings).bytes);
     memory_plan_add(plan, MEMORY_ENGINE, "gpu early stop", 1, sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_ENGINE, "gpu staging", 1, GPU_STAGING_BYTES);
     memory_plan_add(plan, MEMORY_ENGINE, "gpu swaps", 2 * (uint64_t)settings->kv_host_blocks,

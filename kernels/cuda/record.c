@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: what the host knows of a step, uploaded in one piece: rows, block tables, and the token
- * slots, tiles and places of round 1. The end of the record comes back after each round: tokens,
- * then outs and rounds.
+ * slots, tiles and places of round 1. What only few rows have, such as biases, is uploaded for
+ * these rows alone. The end of the piece comes back after each round: tokens, then outs and rounds.
  *
  * Slots of round 1: first those of rows with one token, which attend as in later rounds, then those
  * of rows with more, which attend in tiles. Both ways give the same bits (device/attention.h).
@@ -14,6 +14,8 @@
 
 STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as far");
 STATIC_ASSERT(GPU_STOP_IDS_MAX == CALL_STOP_IDS_MAX, "room for all stop ids");
+STATIC_ASSERT(GPU_BIASES_MAX == CALL_BIASES_MAX, "room for all biases");
+STATIC_ASSERT(sizeof(struct gpu_bias) == sizeof(struct call_bias), "copied as they are");
 STATIC_ASSERT(GPU_ROW_OK == STEP_ROW_OK && GPU_ROW_NOT_FINITE == STEP_ROW_NOT_FINITE, "results");
 
 static void *host_part(const struct gpu_engine *e, uint64_t offset)
@@ -30,6 +32,8 @@ static struct gpu_row row_of(const struct step_row *row, uint32_t token)
         .top_p = s->top_p,
         .min_p = s->min_p,
         .repeat_penalty = s->repeat_penalty,
+        .presence_penalty = s->presence_penalty,
+        .frequency_penalty = s->frequency_penalty,
         .top_k = s->top_k,
         .first_position = row->first_position,
         .tokens_count = row->tokens_count,
@@ -38,6 +42,8 @@ static struct gpu_row row_of(const struct step_row *row, uint32_t token)
         .wants_digest = row->wants_digest,
         .history_count = row->history_count,
         .stop_ids_count = s->stop_ids_count,
+        .generated_count = row->generated_count,
+        .biases_count = s->biases_count,
     };
     memcpy(out.history, row->history, sizeof out.history);
     memcpy(out.stop_ids, s->stop_ids, sizeof out.stop_ids);
@@ -90,6 +96,28 @@ static void write_slots(struct gpu_engine *e)
     }
 }
 
+/* By way of the record, whose memory is pinned. */
+static void send_part(struct gpu_engine *e, uint64_t offset, const void *from, uint64_t bytes)
+{
+    if (bytes > 0) {
+        memcpy(e->host + offset, from, bytes);
+        gpu_upload(e->queue, e->at + offset, e->host + offset, bytes);
+    }
+}
+
+/* What few rows have. */
+static void send_adjustments(struct gpu_engine *e, uint32_t r)
+{
+    const struct step_row *row = step_row(e->step, r);
+    uint64_t generated = (uint64_t)r * e->settings.context_tokens * sizeof(uint32_t);
+    uint64_t biases = (uint64_t)r * sizeof row->biases;
+    ASSERT(row->generated_count <= e->settings.context_tokens);
+    send_part(e, e->record.generated + generated, step_generated(e->step, r),
+              row->generated_count * sizeof(uint32_t));
+    send_part(e, e->record.biases + biases, row->biases,
+              row->sampling.biases_count * sizeof row->biases[0]);
+}
+
 void gpu_record_send(struct gpu_engine *engine)
 {
     struct gpu_engine *e = engine;
@@ -102,6 +130,7 @@ void gpu_record_send(struct gpu_engine *engine)
         rows[r] = row_of(row, step_tokens(e->step)[row->tokens_first]);
         memcpy(tables + r * e->kv.tables_stride, step_blocks(e->step, r),
                row->blocks_count * sizeof(uint32_t));
+        send_adjustments(e, r);
     }
     e->places_count = header->rows_active;
     write_slots(e);

@@ -5,7 +5,7 @@
  * comes back is remembered apart.
  * Invariants: nothing is read back from the record, which the worker can write at any time; it has
  * room for the rows and tokens of every plan (sched_init asserts it).
- * Bounds: O(tokens fed + CALL_REPEAT_TOKENS).
+ * Bounds: O(tokens fed + CALL_REPEAT_TOKENS); with a penalty that counts tokens, O(generated) more.
  */
 #include "sched/engine/plan.h"
 
@@ -23,6 +23,19 @@ static void fill_history(struct step_row *row, const struct call *call,
     count = is_wanted ? count : 0;
     memcpy(row->history, call->tokens + end - count, count * sizeof(uint32_t));
     row->history_count = count;
+}
+
+/* All that the call has generated, for penalties that count it: what a worker has counted would be
+ * lost with it. */
+static void fill_generated(const struct step *step, uint32_t index, const struct call *call,
+                           const struct step_planned *planned)
+{
+    struct step_row *row = step_row(step, index);
+    bool is_wanted = planned->decode_steps > 0 && call_counts_tokens(&call->sampling);
+    row->generated_count = is_wanted ? call->generated_tokens : 0;
+    ASSERT(row->generated_count <= step->layout.generated_max);
+    memcpy(step_generated(step, index), call->tokens + call->prompt_tokens,
+           row->generated_count * sizeof(uint32_t));
 }
 
 static uint32_t lesser(uint32_t a, uint32_t b)
@@ -68,7 +81,9 @@ void sched_row_fill(struct sched_walk *walk, const struct call *call, const stru
     row->blocks_count = 0;
     row->wants_digest = false;
     row->sampling = call->sampling;
+    memcpy(row->biases, call->biases, call->sampling.biases_count * sizeof *row->biases);
     fill_history(row, call, &planned);
+    fill_generated(&engine->step, index, call, &planned);
     memcpy(step_tokens(&engine->step) + walk->tokens_count, call->tokens + call->kv_tokens,
            size->chunk * sizeof(uint32_t));
     /* A worker that says "done" without writing its outs must not look like one that did. */

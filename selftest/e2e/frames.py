@@ -37,6 +37,7 @@ WANT_TEXT = 2
 IGNORE_EOS = 4
 ADD_BOS = 8
 PARSE_SPECIAL = 16
+MORE = 32
 KEEP = 1
 STREAM = 2
 FLOW_OPEN_WANT_TEXT = 4
@@ -256,6 +257,18 @@ LAYOUTS = {
 
 # Fixed parts of what a tail repeats.
 PARTS = {
+    "call_more": {
+        "presence_penalty": "f",
+        "frequency_penalty": "f",
+        "logit_bias": "B",
+        "logprobs": "B",
+        "top_logprobs": "B",
+        "reserved": "1s",
+    },
+    "call_bias": {
+        "token": "I",
+        "bias": "f",
+    },
     "flow_node": {
         "kind": "B",
         "stop_ids": "B",
@@ -355,4 +368,10 @@ ERROR_FIELDS = {
     35: "columns",
     36: "est",
     37: "node",
+    38: "presence_penalty",
+    39: "frequency_penalty",
+    40: "logit_bias",
+    41: "logprobs",
+    42: "top_logprobs",
+    43: "bias",
 }

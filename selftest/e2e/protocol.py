@@ -85,14 +85,29 @@ def digest(tokens):
     return value
 
 
+def more_sampling(fields):
+    """What a CALL with MORE has before its prompt: takes its fields, and `biases`, pairs of a token
+    and a number, out of `fields`. None of them: no bytes."""
+    layout = PARTS["call_more"]
+    given = {name: fields.pop(name) for name in layout if name in fields}
+    biases = fields.pop("biases", ())
+    if not given and not biases:
+        return b""
+    values = {"logit_bias": len(biases), "reserved": b"", **given}
+    fixed = struct.pack("<" + "".join(layout.values()), *(values.get(name, 0) for name in layout))
+    return fixed + b"".join(struct.pack("<If", *bias) for bias in biases)
+
+
 def call(call_id, prompt, program=PROGRAM, stop_ids=(), stop_texts=(), **fields):
     """`prompt` is a list of ids, or bytes of text (the flag is set here); `part_lengths` divides a
-    text; other `fields` are those of CALL."""
+    text; other `fields` are those of CALL, and those of more_sampling()."""
     lengths = fields.pop("part_lengths", ())
+    more = more_sampling(fields)
     values = {"call_id": call_id, "program_id": program, "flags": IGNORE_EOS, "max_tokens": 8,
               "top_p": 1.0, "repeat_penalty": 1.0, "prompt_count": len(prompt),
               "stop_ids": len(stop_ids), "stop_texts": len(stop_texts), "parts": len(lengths),
               **fields}
+    values["flags"] |= MORE if more else 0
     if isinstance(prompt, bytes):
         values["flags"] |= TEXT_PROMPT
         body = prompt
@@ -101,7 +116,7 @@ def call(call_id, prompt, program=PROGRAM, stop_ids=(), stop_texts=(), **fields)
     payload = pack(CALL, **values) + struct.pack("<%dI" % len(stop_ids), *stop_ids)
     for text in stop_texts:
         payload += struct.pack("<H", len(text)) + text
-    return frame(CALL, payload + struct.pack("<%dI" % len(lengths), *lengths) + body)
+    return frame(CALL, payload + struct.pack("<%dI" % len(lengths), *lengths) + more + body)
 
 
 def cancel(call_id, program=PROGRAM):

@@ -62,6 +62,23 @@ def test_text_streams_and_stops():
         assert stopped.text == streamed.split("honey")[0]
 
 
+def test_penalties_and_biases_are_those_of_a_call():
+    async def ask(client):
+        return await client.call(PROMPT, max_tokens=20, ignore_eos=True, presence_penalty=0.5,
+                                 frequency_penalty=-0.25, logit_bias={40: 2.5, 7: -100})
+    with Appliance(NOISE) as a:
+        wanted = expected(a, PROMPT, max_tokens=20, presence_penalty=0.5, frequency_penalty=-0.25,
+                          biases=((7, -100), (40, 2.5)))
+        assert against(a, ask).tokens == wanted.tokens
+        assert wanted.tokens != expected(a, PROMPT, max_tokens=20).tokens
+    try:
+        agentix.Flow().llm("x", presence_penalty=1)
+    except ValueError as error:
+        assert "workflow" in str(error)
+    else:
+        raise AssertionError("a workflow would ignore it")
+
+
 def test_a_refusal_says_what_is_allowed():
     async def refused(client):
         try:

@@ -61,7 +61,10 @@ void sim_clients_init(struct sim *sim)
 
 static struct agx_call frame_of(struct sim *sim, const struct sim_call *call)
 {
+    static const struct agx_bias biases[] = {{2, 1.5f}, {1, -100}};
     struct agx_call frame = {
+        .presence_penalty = sim_choose(sim, 4) == 0 ? 0.5f : 0.0f,
+        .biases = biases, .biases_count = sim_choose(sim, 4) == 0 ? 2 : 0,
         .call_id = call->call_id, .max_tokens = call->max_tokens, .seed = call->sampling.seed,
         .deadline_us = call->deadline_us, .repeat_penalty = sim_choose(sim, 2) == 0 ? 1.0f : 1.5f,
         .stop_ids = call->sampling.stop_ids, .stop_ids_count = call->sampling.stop_ids_count,

@@ -106,6 +106,22 @@ static void check_penalty(struct sim *sim, const struct step_row *row, const str
                 INVARIANT_TOKENS, "row of call %u: its history is not the call's", row->call);
 }
 
+/* The row must hold its biases, and what penalties count: all that the call has generated. */
+static void check_adjustments(struct sim *sim, const struct step *step, uint32_t index,
+                              const struct call *call)
+{
+    const struct step_row *row = step_row(step, index);
+    bool counts = row->decode_steps > 0 && call_counts_tokens(&call->sampling);
+    uint32_t wanted = counts ? call->generated_tokens : 0;
+    SIM_REQUIRE(sim, row->generated_count == wanted &&
+                         memcmp(step_generated(step, index), call->tokens + call->prompt_tokens,
+                                wanted * sizeof(uint32_t)) == 0,
+                INVARIANT_TOKENS, "row of call %u: it counts other tokens", row->call);
+    SIM_REQUIRE(sim, memcmp(row->biases, call->biases,
+                            call->sampling.biases_count * sizeof *row->biases) == 0,
+                INVARIANT_TOKENS, "row of call %u: its biases are not the call's", row->call);
+}
+
 /* No move may fill a free block. */
 static void check_moves(struct sim *sim, const struct sim_engine *engine)
 {
@@ -128,6 +144,7 @@ static void check_rows(struct sim *sim, struct sim_engine *engine)
         sim_mix(sim, (uint64_t)row->tokens_count << 32 | row->decode_steps);
         engine->fake.salts[i] = sim_salt(sim, sim_call_domain(sim, row->call), call->program_id);
         check_penalty(sim, row, call);
+        check_adjustments(sim, step, i, call);
     }
 }
 

@@ -131,7 +131,8 @@ static uint32_t make_call(struct sim *sim, uint8_t *bytes)
     struct wire_call call = {
         .call_id = draw_call_id(sim), .max_tokens = 1 + sim_choose(sim, 300),
         .flags = sim_choose(sim, WIRE_CALL_FLAGS_ALL + 1),
-        .sampling = {.top_p = 1, .repeat_penalty = 1, .stop_ids_count = sim_choose(sim, 3)},
+        .sampling = {.top_p = 1, .repeat_penalty = 1, .stop_ids_count = sim_choose(sim, 3),
+                     .frequency_penalty = sim_choose(sim, 2), .biases_count = sim_choose(sim, 3)},
         .deadline_us = sim_choose(sim, 2) * sim_time(sim, SIM_SECOND_US),
         .prompt_count = sim_choose(sim, sizeof prompt / 4), .prompt = prompt};
     draw_id(sim, call.program_id);

@@ -23,6 +23,7 @@ STATIC_ASSERT(AGX_AFFINITY_BYTES + 1 == WIRE_NAME_BYTES, "a key fills the name o
 STATIC_ASSERT(sizeof((struct agx *)0)->name == WIRE_NAME_BYTES, "one size of names");
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
+STATIC_ASSERT(AGX_BIASES_MAX == CALL_BIASES_MAX, "one limit of biases");
 STATIC_ASSERT(AGX_PARTS_MAX == WIRE_PARTS_MAX, "one limit of parts");
 STATIC_ASSERT(AGX_CLASS_BYTES == CALL_CLASS_BYTES, "one size of names of classes");
 STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
@@ -161,13 +162,21 @@ static enum agx_result refuse_argument(struct agx *agx, enum wire_field field, u
     return AGX_ERROR_ARGUMENT;
 }
 
+/* True when the call asks for what only a CALL with MORE says: others stay as they always were. */
+static bool has_more(const struct agx_call *call)
+{
+    return call->presence_penalty != 0.0f || call->frequency_penalty != 0.0f ||
+           call->biases_count > 0;
+}
+
 static uint32_t call_flags(const struct agx_call *call)
 {
     return (call->prompt_ids == NULL ? WIRE_CALL_TEXT_PROMPT : 0) |
            (call->prompt_ids == NULL && !call->no_bos ? WIRE_CALL_ADD_BOS : 0) |
            (call->want_text ? WIRE_CALL_WANT_TEXT : 0) |
            (call->ignore_eos ? WIRE_CALL_IGNORE_EOS : 0) |
-           (call->parse_special ? WIRE_CALL_PARSE_SPECIAL : 0);
+           (call->parse_special ? WIRE_CALL_PARSE_SPECIAL : 0) |
+           (has_more(call) ? WIRE_CALL_MORE : 0);
 }
 
 static enum agx_result fill_stops(struct agx *agx, const struct agx_call *call,
@@ -194,6 +203,25 @@ static enum agx_result fill_stops(struct agx *agx, const struct agx_call *call,
         }
         frame->stop_texts[i].length_bytes = (uint16_t)length;
         memcpy(frame->stop_texts[i].bytes, text, length);
+    }
+    return AGX_OK;
+}
+
+/* On the wire the ids of tokens ascend; a caller need not sort. */
+static enum agx_result fill_biases(struct agx *agx, const struct agx_call *call,
+                                   struct wire_call *frame)
+{
+    if (call->biases_count > AGX_BIASES_MAX ||
+        (call->biases_count > 0 && call->biases == NULL)) {
+        return refuse_argument(agx, WIRE_FIELD_LOGIT_BIAS, call->biases_count, AGX_BIASES_MAX);
+    }
+    frame->sampling.biases_count = call->biases_count;
+    for (uint32_t i = 0; i < call->biases_count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && frame->biases[at - 1].token > call->biases[i].token; at--) {
+            frame->biases[at] = frame->biases[at - 1];
+        }
+        frame->biases[at] = (struct call_bias){call->biases[i].token, call->biases[i].bias};
     }
     return AGX_OK;
 }
@@ -236,9 +264,12 @@ static enum agx_result fill_call(struct agx *agx, const struct agx_call *call,
     frame->sampling.top_p = call->top_p == 0.0f ? 1.0f : call->top_p;
     frame->sampling.min_p = call->min_p;
     frame->sampling.repeat_penalty = call->repeat_penalty == 0.0f ? 1.0f : call->repeat_penalty;
+    frame->sampling.presence_penalty = call->presence_penalty;
+    frame->sampling.frequency_penalty = call->frequency_penalty;
     frame->sampling.seed = call->seed;
     frame->deadline_us = call->deadline_us;
     enum agx_result result = fill_stops(agx, call, frame);
+    result = result == AGX_OK ? fill_biases(agx, call, frame) : result;
     return result == AGX_OK ? fill_prompt(agx, call, frame) : result;
 }
 

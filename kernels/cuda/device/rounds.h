@@ -16,18 +16,28 @@
 
 #define GPU_HISTORY_TOKENS 64u          /* CALL_REPEAT_TOKENS */
 #define GPU_STOP_IDS_MAX   17u          /* CALL_STOP_IDS_MAX */
+#define GPU_BIASES_MAX     64u          /* CALL_BIASES_MAX */
 
 /* One row of the step: struct step_row, and the part of struct call_sampling that the device
  * needs. */
 struct gpu_row {
     uint64_t seed;
     float temperature, top_p, min_p, repeat_penalty;
+    float presence_penalty, frequency_penalty;
     uint32_t top_k;
     uint32_t first_position, tokens_count, decode_steps;
     uint32_t token;             /* of a standby row: the token that it feeds */
     uint32_t wants_digest;
     uint32_t history_count, history[GPU_HISTORY_TOKENS];
     uint32_t stop_ids_count, stop_ids[GPU_STOP_IDS_MAX];
+    uint32_t generated_count;   /* tokens that a penalty counts, without those of this step; */
+    uint32_t biases_count;      /* and biases: both are uploaded for the rows that have them */
+};
+
+/* struct call_bias. */
+struct gpu_bias {
+    uint32_t token;
+    float bias;
 };
 
 /* struct step_out. */
@@ -48,7 +58,9 @@ struct gpu_sample {
     uint64_t rows;              /* struct gpu_row (rows of the step) */
     uint64_t outs;              /* struct gpu_out (rows of the step) */
     uint64_t out_tokens;        /* uint32_t (rows of the step, steps_max) */
-    uint64_t logits_stride, weights_stride;
+    uint64_t generated;         /* uint32_t (rows of the step, generated_max) */
+    uint64_t biases;            /* struct gpu_bias (rows of the step, GPU_BIASES_MAX) */
+    uint64_t logits_stride, weights_stride, generated_max;
     uint32_t places_count, vocab_tokens, steps_max;
 };
 #define GPU_SAMPLE_THREADS 256u

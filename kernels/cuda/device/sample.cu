@@ -10,6 +10,7 @@
  * matter (kernels/draw.h); the first digit at which the sum reaches the goal is the key's. top_k,
  * top_p and the draw are such searches.
  */
+#include "kernels/cuda/device/adjustment.h"
 #include "kernels/cuda/device/number.h"
 #include "kernels/draw.h"
 #include "kernels/exp.h"
@@ -212,49 +213,21 @@ GPU_INLINE void weights_make(const struct draw *d)
     __syncthreads();
 }
 
-/* ---- penalty ---- */
-
-/* The i-th newest token, of those produced and those before them. */
-GPU_INLINE uint32_t recent_token(const struct gpu_row *row, const uint32_t *tokens,
-                                 uint32_t produced, uint32_t i)
+/* Copies the logits to where they become weights, and adjusts them. True when all are finite. Ends
+ * with a barrier. */
+GPU_INLINE bool logits_take(const struct draw *d, const struct adjustment *a, const float *logits)
 {
-    return i < produced ? tokens[produced - 1 - i]
-                        : row->history[row->history_count - 1 - (i - produced)];
-}
-
-/* A CUDA thread for each recent token, which a newer equal one replaces. Ends with a barrier. */
-GPU_INLINE void penalize(const struct draw *d, const uint32_t *tokens, uint32_t produced)
-{
-    const struct gpu_row *row = d->row;
-    uint32_t count = gpu_smaller(row->history_count + produced, GPU_HISTORY_TOKENS);
-    if (threadIdx.x < count && row->repeat_penalty != 1.0f) {
-        uint32_t token = recent_token(row, tokens, produced, threadIdx.x);
-        bool seen = token >= d->vocab;
-        for (uint32_t i = 0; i < threadIdx.x && !seen; i++) {
-            seen = recent_token(row, tokens, produced, i) == token;
-        }
-        if (!seen) {
-            float logit = d->weights[token];
-            d->weights[token] =
-                logit > 0 ? logit / row->repeat_penalty : logit * row->repeat_penalty;
-        }
-    }
-    __syncthreads();
-}
-
-/* ---- the kernel ---- */
-
-/* Copies the logits to where they become weights. True when all are finite. Ends with a barrier. */
-GPU_INLINE bool logits_take(const struct draw *d, const float *logits)
-{
+    adjustment_count(a);
     digits_clear(d);
     for (uint32_t id = threadIdx.x; id < d->vocab; id += blockDim.x) {
-        d->weights[id] = logits[id];
+        d->weights[id] = adjustment_take(a, id, logits[id]);
         if ((gpu_bits_of(logits[id]) & 0x7fffffffu) >= 0x7f800000u) {
             atomicAdd(&d->counts[0], 1u);
         }
     }
     __syncthreads();
+    adjustment_repeat(a);
+    adjustment_bias(a);
     return d->counts[0] == 0;
 }
 
@@ -281,6 +254,20 @@ GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, 
     return d;
 }
 
+GPU_INLINE struct adjustment adjustment_init(const struct gpu_sample *args, const struct draw *d,
+                                             uint32_t row, uint32_t produced)
+{
+    struct adjustment a;
+    a.row = d->row;
+    a.weights = d->weights;
+    a.vocab = d->vocab;
+    a.generated = (const uint32_t *)args->generated + row * args->generated_max;
+    a.produced = (const uint32_t *)args->out_tokens + (uint64_t)row * args->steps_max;
+    a.produced_count = produced;
+    a.biases = (const struct gpu_bias *)args->biases + (uint64_t)row * GPU_BIASES_MAX;
+    return a;
+}
+
 GPU_KERNEL(sample)
 {
     const struct gpu_place *place = (const struct gpu_place *)args.places + blockIdx.x;
@@ -292,8 +279,8 @@ GPU_KERNEL(sample)
     struct gpu_out *out = (struct gpu_out *)args.outs + place->row, before = *out;
     uint32_t *tokens = (uint32_t *)args.out_tokens + (uint64_t)place->row * args.steps_max;
     struct gpu_out after = {GPU_ROW_NOT_FINITE, 0, 0};
-    if (logits_take(&d, logits)) {
-        penalize(&d, tokens, before.produced);
+    const struct adjustment adjustment = adjustment_init(&args, &d, place->row, before.produced);
+    if (logits_take(&d, &adjustment, logits)) {
         uint32_t token = 0;
         if (d.row->temperature <= 0) {
             token = largest_find(&d);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the device always draws the token that kernels_sample() draws from the same logits. It
- * reports logits that are not finite, keeps the digest, and writes only rows that sample.
+ * Goal: the device always draws the token that kernels_sample() draws from the same logits, with
+ * whatever penalties and biases. It reports logits that are not finite, keeps the digest, and
+ * writes only rows that sample.
  * Method: thousands of random draws, every option on and off and at its edges, distributions from
  * flat to steep, many equal logits, vocabularies of odd sizes; the CPU's function as the twin.
  */
@@ -11,14 +12,15 @@
 #include "config/base/step.h"
 #include "kernels/sample.h"
 
-enum { VOCAB_MAX = 1000, STEPS = 8, PLACES = 4, ROWS = 6 };
+enum { VOCAB_MAX = 1000, STEPS = 8, PLACES = 4, ROWS = 6, GENERATED_MAX = 700 };
 
 struct scene {
     struct gpu_sample args;
     struct gpu_row *rows;
     struct gpu_place *places;
     struct gpu_out *outs;
-    uint32_t *tokens;
+    uint32_t *tokens, *generated;
+    struct gpu_bias *biases;
     float *logits;
 };
 
@@ -33,6 +35,8 @@ static void scene_make(uint32_t vocab)
     scene.rows = memset(rig_take(ROWS * sizeof *scene.rows), 0, ROWS * sizeof *scene.rows);
     scene.outs = memset(rig_take(ROWS * sizeof *scene.outs), 0, ROWS * sizeof *scene.outs);
     scene.tokens = rig_take(ROWS * STEPS * sizeof *scene.tokens);
+    scene.generated = rig_take(ROWS * GENERATED_MAX * sizeof *scene.generated);
+    scene.biases = rig_take(ROWS * GPU_BIASES_MAX * sizeof *scene.biases);
     scene.logits = rig_floats((PLACES - 1) * stride + vocab);
     scene.args = (struct gpu_sample){
         .logits = rig_address(scene.logits),
@@ -41,6 +45,9 @@ static void scene_make(uint32_t vocab)
         .rows = rig_address(scene.rows),
         .outs = rig_address(scene.outs),
         .out_tokens = rig_address(scene.tokens),
+        .generated = rig_address(scene.generated),
+        .biases = rig_address(scene.biases),
+        .generated_max = GENERATED_MAX,
         .logits_stride = stride,
         .weights_stride = stride,
         .places_count = PLACES,
@@ -79,6 +86,25 @@ static void row_random(struct gpu_row *row, uint32_t vocab)
     }
 }
 
+/* Many tokens come twice; a bias moves a token across all others, or hardly. */
+static void adjustments_random(uint32_t r, uint32_t vocab)
+{
+    static const float penalties[] = {0, 0, 0.1f, 1.5f, -2, 2};
+    static const float biases[] = {0, 0.25f, -3, 100, -100};
+    struct gpu_row *row = &scene.rows[r];
+    row->presence_penalty = pick(penalties, 6);
+    row->frequency_penalty = pick(penalties, 6);
+    row->generated_count = rig_random(2) * rig_random(GENERATED_MAX + 1);
+    for (uint32_t i = 0; i < row->generated_count; i++) {
+        scene.generated[r * GENERATED_MAX + i] = rig_random(vocab);
+    }
+    uint32_t most = rig_random(2) * rig_random(GPU_BIASES_MAX + 1), next = rig_random(vocab);
+    struct gpu_bias *row_biases = scene.biases + r * GPU_BIASES_MAX;
+    for (; row->biases_count < most && next < vocab; next += 1 + rig_random(20)) {
+        row_biases[row->biases_count++] = (struct gpu_bias){next, pick(biases, 5)};
+    }
+}
+
 /* Flat, steep, or of few values. */
 static void logits_random(float *logits, uint32_t vocab)
 {
@@ -89,9 +115,9 @@ static void logits_random(float *logits, uint32_t vocab)
     }
 }
 
-static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32_t vocab,
-                          const uint32_t *tokens, uint32_t produced)
+static uint32_t cpu_token(uint32_t r, const float *logits, uint32_t vocab, uint32_t produced)
 {
+    const struct gpu_row *row = &scene.rows[r];
     static float weights[VOCAB_MAX + 8];
     static uint32_t ranking[VOCAB_MAX];
     struct kernels_sampler sampler = {&kernels_ops_plain, vocab, weights, ranking};
@@ -101,10 +127,19 @@ static uint32_t cpu_token(const struct gpu_row *row, const float *logits, uint32
         .top_p = row->top_p,
         .min_p = row->min_p,
         .repeat_penalty = row->repeat_penalty,
+        .presence_penalty = row->presence_penalty,
+        .frequency_penalty = row->frequency_penalty,
+        .biases_count = row->biases_count,
         .top_k = row->top_k,
     };
-    struct kernels_recent recent = {row->history, row->history_count, tokens, produced};
-    return kernels_sample(&sampler, logits, &sampling, &recent,
+    struct call_bias biases[CALL_BIASES_MAX];
+    memcpy(biases, scene.biases + r * GPU_BIASES_MAX, sizeof biases);
+    const struct kernels_given given = {
+        .history = row->history, .history_count = row->history_count,
+        .generated = scene.generated + r * GENERATED_MAX,
+        .generated_count = row->generated_count,
+        .produced = scene.tokens + r * STEPS, .produced_count = produced, .biases = biases};
+    return kernels_sample(&sampler, logits, &sampling, &given,
                           row->first_position + row->tokens_count + produced);
 }
 
@@ -119,8 +154,7 @@ static void check_place(uint32_t place, uint32_t step)
     const uint32_t *tokens = scene.tokens + r * STEPS;
     assert_int_equal(scene.outs[r].result, STEP_ROW_OK);
     assert_int_equal(scene.outs[r].produced, step + 1);
-    assert_int_equal(tokens[step],
-                     cpu_token(&scene.rows[r], place_logits(place), vocab, tokens, step));
+    assert_int_equal(tokens[step], cpu_token(r, place_logits(place), vocab, step));
 }
 
 static void test_sample_same_token_as_the_cpu(void **state)
@@ -132,6 +166,7 @@ static void test_sample_same_token_as_the_cpu(void **state)
         scene_make(vocab);
         for (uint32_t r = 0; r < ROWS; r++) {
             row_random(&scene.rows[r], vocab);
+            adjustments_random(r, vocab);
         }
         for (uint32_t step = 0; step < STEPS; step++) {
             for (uint32_t place = 0; place < PLACES; place++) {

@@ -17,7 +17,7 @@ static float weights_memory[64];
 static uint32_t ranking_memory[64];
 static struct kernels_sampler sampler = {&kernels_ops_plain, VOCAB, weights_memory,
                                          ranking_memory};
-static const struct kernels_recent nothing;
+static const struct kernels_given nothing;
 
 static struct call_sampling sampling_at(float temperature)
 {
@@ -167,7 +167,7 @@ static void test_sample_penalty_each_token_once(void **state)
     (void)state;
     const float logits[VOCAB] = {4, 3, -1, -1.5f, -6, -6};
     const uint32_t history[] = {0, 0, 0, 2};
-    struct kernels_recent recent = {.history = history, .history_count = 4};
+    struct kernels_given recent = {.history = history, .history_count = 4};
     struct call_sampling sampling = sampling_at(0);
     sampling.repeat_penalty = 1.3f;     /* 4 / 1.3 = 3.08 once, 2.37 if twice */
     assert_int_equal(kernels_sample(&sampler, logits, &sampling, &recent, 0), 0);
@@ -189,7 +189,8 @@ static void test_sample_penalty_window_slides(void **state)
         history[i] = i == 0 ? 0 : 5;
         produced[i] = 5;
     }
-    struct kernels_recent recent = {history, CALL_REPEAT_TOKENS, produced, 0};
+    struct kernels_given recent = {
+        .history = history, .history_count = CALL_REPEAT_TOKENS, .produced = produced};
     struct call_sampling sampling = sampling_at(0);
     sampling.repeat_penalty = 2;
     assert_int_equal(kernels_sample(&sampler, logits, &sampling, &recent, 0), 1);
@@ -217,7 +218,7 @@ static void test_sample_extreme_logits_stay_in_vocabulary(void **state)
     (void)state;
     const float logits[VOCAB] = {3e38f, -3e38f, 3e38f, 0, 1, -1};
     const uint32_t history[] = {0, 1, 2};
-    struct kernels_recent recent = {.history = history, .history_count = 3};
+    struct kernels_given recent = {.history = history, .history_count = 3};
     struct call_sampling sampling = sampling_at(0.01f);
     sampling.repeat_penalty = 0.1f;     /* overflows */
     for (uint32_t top_k = 0; top_k < 4; top_k++) {

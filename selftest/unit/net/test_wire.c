@@ -109,7 +109,7 @@ static uint32_t encode_frame(uint8_t type, const union any_frame *any, uint8_t *
 
 /* ---- fields by name -------------------------------------------------------------------------- */
 
-/* The vectors name the members of the structs; the last four are what follows a fixed part. */
+/* The vectors name the members of the structs; the last ones are what follows a fixed part. */
 enum kind { U8, U16, U32, U64, F32, BOOL, STATUS, BYTES, NAME, POINTER };
 #define BYTES(n) BYTES
 #define NAME(n)  NAME
@@ -124,6 +124,9 @@ static const struct field_row {
 #define FIELD(layout, name, type, member, error, range, help) ROW(layout, member, type),
 #include "net/frames.def"
     ROW(program_start, class_name, NAME), ROW(call, parts, POINTER), ROW(call, prompt, POINTER),
+    ROW(call, sampling.presence_penalty, F32), ROW(call, sampling.frequency_penalty, F32),
+    ROW(call, sampling.biases_count, U8), ROW(call, sampling.wants_logprobs, U8),
+    ROW(call, sampling.top_logprobs, U8),
     ROW(tokens, tokens, POINTER), ROW(tokens, text, POINTER),
     ROW(flow_open, nodes, POINTER), ROW(flow_open, outputs, POINTER),
     ROW(flow_open, texts, POINTER), ROW(flow_row, columns, POINTER),

@@ -82,6 +82,38 @@ static void test_call_writes_what_the_appliance_reads(void **state)
     assert_memory_equal(got.prompt, "hello", 5);
 }
 
+/* Biases are sorted. A call that asks for nothing of MORE has the frame that it always had. */
+static void test_call_writes_penalties_and_biases(void **state)
+{
+    const struct agx_bias biases[] = {{9, 1.5f}, {2, -100}, {5, 0.25f}};
+    const struct agx_bias sorted[] = {{2, -100}, {5, 0.25f}, {9, 1.5f}};
+    const uint32_t prompt[] = {1, 2};
+    struct agx_call call = {.call_id = 1, .max_tokens = 1, .prompt_ids = prompt,
+                            .prompt_ids_count = 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct agx agx;
+        struct wire_call got;
+        struct wire_fault fault;
+        uint32_t count, payload = WIRE_CALL_BYTES_MIN + (i == 1 ? 12 + 3 * 8 : 0) + 8;
+        call.presence_penalty = i == 1 ? -0.5f : 0.0f;
+        call.biases = biases;
+        call.biases_count = i == 1 ? 3 : 0;
+        open_session(&agx);
+        assert_int_equal(agx_session_call(&agx, &call), AGX_OK);
+        const uint8_t *bytes = agx_session_unsent(&agx, &count);
+        assert_int_equal(count, WIRE_HEADER_BYTES + payload);
+        assert_status(STATUS_OK, wire_call_decode(bytes + WIRE_HEADER_BYTES, payload, &got,
+                                                  &fault));
+        assert_int_equal(got.flags, i == 1 ? WIRE_CALL_MORE : 0);
+        assert_true(got.sampling.presence_penalty == call.presence_penalty);
+        assert_int_equal(got.sampling.biases_count, call.biases_count);
+        for (uint32_t k = 0; k < call.biases_count; k++) {
+            assert_int_equal(got.biases[k].token, sorted[k].token);
+            assert_true(got.biases[k].bias == sorted[k].bias);
+        }
+    }
+}
+
 /* Without a class the frame is as it was before there were any. */
 static void test_program_start_writes_id_and_class(void **state)
 {
@@ -384,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_next_takes_whole_answer),
         cmocka_unit_test(test_welcome_fills_limits),
         cmocka_unit_test(test_call_writes_what_the_appliance_reads),
+        cmocka_unit_test(test_call_writes_penalties_and_biases),
         cmocka_unit_test(test_program_start_writes_id_and_class),
         cmocka_unit_test(test_next_passes_program_and_pong),
         cmocka_unit_test(test_chat_is_one_event_however_long_its_message_is),

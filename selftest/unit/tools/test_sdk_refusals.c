@@ -6,6 +6,8 @@
  */
 #include "selftest/unit/tools/sdk_rig.h"
 
+#include <math.h>
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void test_next_refused_call_names_the_field_and_frees_the_id(void **state)
@@ -101,6 +103,29 @@ static void expect_argument(struct agx_call call, const char *field)
     assert_int_equal(agx_session_call(&agx, &call), AGX_ERROR_ARGUMENT);
     assert_string_equal(agx_fault(&agx)->field, field);
     assert_false(agx_wants_write(&agx));
+}
+
+static void test_call_bad_adjustments_name_the_field(void **state)
+{
+    const struct agx_bias large[] = {{1, 101}}, twice[] = {{3, 1}, {1, 1}, {3, 2}};
+    struct agx_call good = call_of_three(1), bad = good;
+    bad.presence_penalty = -2.5f;
+    expect_argument(bad, "presence_penalty");
+    bad = good;
+    bad.frequency_penalty = NAN;
+    expect_argument(bad, "frequency_penalty");
+    bad = good;
+    bad.biases = large;
+    bad.biases_count = 1;
+    expect_argument(bad, "bias");
+    bad.biases = twice;
+    bad.biases_count = 3;
+    expect_argument(bad, "logit_bias");
+    bad.biases_count = AGX_BIASES_MAX + 1;
+    expect_argument(bad, "logit_bias");
+    bad.biases = NULL;
+    bad.biases_count = 1;
+    expect_argument(bad, "logit_bias");
 }
 
 static void test_call_bad_arguments_name_the_field(void **state)
@@ -246,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_next_closing_errors_are_results),
         cmocka_unit_test(test_welcome_unsound_is_refused),
         cmocka_unit_test(test_welcome_refused_version_or_busy),
+        cmocka_unit_test(test_call_bad_adjustments_name_the_field),
         cmocka_unit_test(test_call_bad_arguments_name_the_field),
         cmocka_unit_test(test_class_with_a_bad_name_is_not_sent),
         cmocka_unit_test(test_call_beyond_the_appliances_frame_is_refused),

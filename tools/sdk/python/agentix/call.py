@@ -51,6 +51,7 @@ class Reply:
 def encode(fields: Dict[str, Any], prompt: Any, sampling: Sampling, text: bool) -> bytes:
     """A whole CALL frame. `prompt` is a text, ids, or a chat.Prompt, whose parts alternate."""
     flags = (frames.WANT_TEXT if text else 0) | (frames.IGNORE_EOS if sampling.ignore_eos else 0)
+    flags |= frames.MORE if sampling.has_more else 0
     lengths: List[int] = []
     if isinstance(prompt, str):
         body, flags = prompt.encode(), flags | frames.TEXT_PROMPT | frames.ADD_BOS
@@ -65,7 +66,7 @@ def encode(fields: Dict[str, Any], prompt: Any, sampling: Sampling, text: bool) 
     fixed = wire.pack(frames.CALL, flags=flags, prompt_count=count, parts=len(lengths),
                       **fields, **sampling.fields(secrets.randbits(64)))
     return wire.frame(frames.CALL, fixed + sampling.stops() +
-                      struct.pack(f"<{len(lengths)}I", *lengths) + body)
+                      struct.pack(f"<{len(lengths)}I", *lengths) + sampling.more() + body)
 
 
 class Call:

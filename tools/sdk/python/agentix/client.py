@@ -111,7 +111,8 @@ class Client:
         """Starts a call. `prompt` is a text, token ids, a conversation, or what chat_prompt()
         gives. Await it for its Reply, or read it as it comes: `async for text in client.call(...)`.
 
-        sampling: temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, ignore_eos."""
+        sampling: temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty,
+        frequency_penalty, logit_bias (a dict of token ids), seed, stop, ignore_eos."""
         fields = {"max_tokens": max_tokens, "thread": thread, "deadline": int(deadline_s * 1e6),
                   "program_id": wire.program_id(program or self.own_program)}
         call = Call(self, self.next_id(), fields, (prompt, Sampling(**sampling), text))

@@ -69,6 +69,13 @@ class Node:
         return f"<{KINDS[self.kind]} {self.name}>"
 
 
+def _sampling(**fields: Any) -> Sampling:
+    sampling = Sampling(**fields)
+    if sampling.has_more:
+        raise ValueError("a workflow knows no presence_penalty, frequency_penalty or logit_bias")
+    return sampling
+
+
 class Flow:
     """Nodes in the order in which they are made, so that an operand is an earlier one."""
 
@@ -100,7 +107,7 @@ class Flow:
         repeat_penalty, seed, stop, ignore_eos. A node that samples and names no seed has one of
         its own; nodes that are equal, seed and all, are called once."""
         return Node(self, LLM, name, self.pieces(pieces), max=max, est=est,
-                    sampling=Sampling(**sampling))
+                    sampling=_sampling(**sampling))
 
     def chat(self, messages: Iterable[chat.Message], *, max: int = 128,
              name: Optional[str] = None, est: int = 0, **sampling: Any) -> Node:
@@ -109,7 +116,7 @@ class Flow:
         said = [(role, str(content)) for role, content in chat.as_messages(messages)]
         self.pieces(content for _, content in said)         # checks them
         return Node(self, LLM, name, messages=said, max=max, est=est,
-                    sampling=Sampling(**sampling))
+                    sampling=_sampling(**sampling))
 
     def apply(self, function: Callable[[str], Any], *pieces: Part, max: int = 128,
               name: Optional[str] = None, est: int = 0, pure: bool = True) -> Node:

@@ -6,18 +6,26 @@ import dataclasses
 import struct
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
+from agentix import frames
+
 Stop = Union[str, int]
-STOP_IDS_MAX, STOP_TEXTS_MAX, STOP_BYTES_MAX = 15, 4, 64
+STOP_IDS_MAX, STOP_TEXTS_MAX, STOP_BYTES_MAX, BIASES_MAX = 15, 4, 64, 64
+_MORE = struct.Struct("<" + "".join(frames.PARTS["call_more"].values()))
+_BIAS = struct.Struct("<" + "".join(frames.PARTS["call_bias"].values()))
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """`stop` holds texts and token ids. Temperature 0 is greedy; then the seed does not matter."""
+    """`stop` holds texts and token ids. Temperature 0 is greedy; then the seed does not matter.
+    `logit_bias` is given as a dict, a token id and what is added to its logit; kept are pairs."""
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
     repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Any = ()
     seed: Optional[int] = None
     stop: Tuple[Stop, ...] = ()
     ignore_eos: bool = False
@@ -25,10 +33,13 @@ class Sampling:
     def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, (str, int)) else tuple(self.stop)
         object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "logit_bias", tuple(sorted(dict(self.logit_bias).items())))
         if len(self.stop_ids) > STOP_IDS_MAX or len(self.stop_texts) > STOP_TEXTS_MAX:
             raise ValueError(f"at most {STOP_TEXTS_MAX} stop texts and {STOP_IDS_MAX} stop ids")
         if any(not 1 <= len(text) <= STOP_BYTES_MAX for text in self.stop_texts):
             raise ValueError(f"a stop text has 1 to {STOP_BYTES_MAX} bytes")
+        if len(self.logit_bias) > BIASES_MAX:
+            raise ValueError(f"at most {BIASES_MAX} biases")
 
     def with_stop(self, more: Iterable[Stop]) -> Sampling:
         return dataclasses.replace(self, stop=self.stop + tuple(more))
@@ -48,6 +59,19 @@ class Sampling:
                 "min_p": self.min_p, "repeat_penalty": self.repeat_penalty,
                 "seed": self.seed if self.seed is not None else 0 if greedy else seed,
                 "stop_ids": len(self.stop_ids), "stop_texts": len(self.stop_texts)}
+
+    @property
+    def has_more(self) -> bool:
+        """True when it asks for what only a CALL with MORE says, and no node of a workflow."""
+        return bool(self.presence_penalty or self.frequency_penalty or self.logit_bias)
+
+    def more(self) -> bytes:
+        """What then stands before the prompt."""
+        if not self.has_more:
+            return b""
+        fixed = _MORE.pack(self.presence_penalty, self.frequency_penalty, len(self.logit_bias), 0,
+                           0, b"")
+        return fixed + b"".join(_BIAS.pack(*bias) for bias in self.logit_bias)
 
     def stops(self) -> bytes:
         """What follows the fixed part: ids, then texts."""

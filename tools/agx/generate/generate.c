@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/agx/generate/adjustment.h"
 #include "tools/agx/chat/format.h"
 #include "tools/agx/chat/history.h"
 #include "tools/agx/dial.h"
@@ -29,6 +30,7 @@ struct generate {
     struct pace pace;
     struct argument_ids ids, stop_ids;
     struct argument_texts stops;
+    struct adjustment adjustment;
     uint64_t deadline_ms;
     bool print_ids, stats, ignore_eos, no_bos, special, chat;
     bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
@@ -65,6 +67,7 @@ static int parse(struct generate *g, int argc, char **argv)
         {"--top-p", "P", ARGUMENT_F32, &call->top_p, 0, 1, "1: off (default)"},
         {"--min-p", "P", ARGUMENT_F32, &call->min_p, 0, 0.999, "0: off (default)"},
         {"--repeat-penalty", "R", ARGUMENT_F32, &call->repeat_penalty, 0.1, 10, "1: off (default)"},
+        ADJUSTMENT_ROWS(call, g->adjustment),
         {"--seed", "S", ARGUMENT_U64, &call->seed, 0, 0, "same seed, same tokens (default 0)"},
         {"--stop", "TEXT", ARGUMENT_TEXTS, &g->stops, 0, AGX_STOP_TEXTS_MAX,
          "ends before TEXT; up to four"},
@@ -288,6 +291,7 @@ int generate_main(const char *to, int argc, char **argv)
 {
     struct generate g = {.retry = {.tries_max = RETRY_OF_ONE}};
     int code = parse(&g, argc, argv);
+    code = code == ARGUMENT_GO_ON ? adjustment_fill(&g.adjustment, &g.call) : code;
     code = code == ARGUMENT_GO_ON ? fill_call(&g) : code;
     code = code == ARGUMENT_GO_ON ? connect_and_run(&g, to) : code;
     history_free(&g.history);
