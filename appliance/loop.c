@@ -22,7 +22,8 @@ struct step_layout loop_step_layout(const struct limits *limits)
         .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
         .blocks_per_call = limits->blocks_per_call,
         .moves_max = kvmem_moves_max(limits->kv_blocks),
-        .generated_max = limits->context_tokens};
+        .generated_max = limits->context_tokens,
+        .logprobs_max = limits->logprob_tokens > 0 ? 1 + limits->top_logprobs : 0};
     step_layout_init(&layout);
     return layout;
 }
@@ -42,6 +43,8 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
     kvmem_settings_fill(&kv, limits);
     event_log_plan_memory(plan, limits->events);
     call_table_plan_memory(plan, limits->calls, limits->context_tokens);
+    call_logprobs_plan_memory(plan, limits->calls, limits->logprob_tokens,
+                              1 + limits->top_logprobs);
     workflow_table_plan_memory(plan, &limits->workflow);
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_plan_memory(plan, &exchange);
@@ -119,6 +122,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     loop->started_us = loop->call_done_us = loop->now_us;
     event_log_init(&loop->event_log, limits->events, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
+    call_logprobs_init(&loop->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
     workflow_table_init(&loop->workflows, &limits->workflow, arena);
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_init(&loop->exchange, &exchange, arena);

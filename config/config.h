@@ -130,6 +130,8 @@ struct limits {
     uint32_t calls_per_program, calls_per_key;
     uint32_t context_tokens;        /* prompt + output of one call */
     uint32_t vocab_tokens;
+    uint32_t top_logprobs;          /* alternatives that a call may ask the log probability of */
+    uint32_t logprob_tokens;        /* of a call, whose log probabilities wait; 0: none may ask */
     uint32_t batch_calls;           /* rows of a step that run from its start */
     uint32_t standby_calls;         /* rows of a step beyond them */
     uint32_t steps_per_plan;

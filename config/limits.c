@@ -103,6 +103,15 @@ static void derive_calls(struct limits *limits, const struct options *options)
                         + limits->standby_calls;    /* and of each that waits for a place */
 }
 
+static void derive_logprobs(struct limits *limits, const struct options *options)
+{
+    limits->top_logprobs = smaller(options->limits_logprobs.number, limits->vocab_tokens);
+    limits->logprob_tokens =
+        limits->steps_per_plan          /* unsent, above which the call is paused, */
+        + limits->steps_per_plan        /* of the step that it is in meanwhile, */
+        + limits->steps_per_plan;       /* and of one that was planned before it was paused */
+}
+
 static void derive_workflows(struct limits *limits, const struct options *options)
 {
     limits->workflow = (struct workflow_limits){
@@ -276,6 +285,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     *limits = (struct limits){0};
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
+    derive_logprobs(limits, options);
     derive_workflows(limits, options);
     TRY(derive_blocks(limits, options, machine, error));
     derive_canary(limits, options);

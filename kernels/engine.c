@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "config/base/fnv.h"
+#include "kernels/logprob.h"
 #include "kernels/rope.h"
 
 /* Everything that the engine takes: walked once to plan and once to take. */
@@ -377,8 +378,13 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
         .biases = row->biases,
     };
     uint32_t position = row->first_position + row->tokens_count + out->produced;
-    tokens[out->produced] =
-        kernels_sample(&scratch->sampler, logits, &row->sampling, &given, position);
+    uint32_t token = kernels_sample(&scratch->sampler, logits, &row->sampling, &given, position);
+    uint32_t entries = call_logprob_entries(&row->sampling);
+    if (entries > 0) {
+        kernels_logprobs(&scratch->sampler, logits, token,
+                         step_logprobs(k->step, r, out->produced * entries), entries);
+    }
+    tokens[out->produced] = token;
     step_out_publish(out, out->produced + 1);
 }
 

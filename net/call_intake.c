@@ -94,9 +94,14 @@ static enum status admit_text(struct net_frame *frame, const struct wire_call *w
 
 static enum status admit_logprobs(struct net_frame *frame, const struct wire_call *wire)
 {
-    return !wire->sampling.wants_logprobs
+    const struct limits *limits = frame->net->settings.limits;
+    if (wire->sampling.wants_logprobs && limits->logprob_tokens == 0) {
+        return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_LOGPROBS, 1, 0);
+    }
+    return wire->sampling.top_logprobs <= limits->top_logprobs
                ? STATUS_OK
-               : net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_LOGPROBS, 1, 0);
+               : net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_TOP_LOGPROBS,
+                                 wire->sampling.top_logprobs, limits->top_logprobs);
 }
 
 static enum status admit_length(struct net_frame *frame, uint64_t prompt_tokens,

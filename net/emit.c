@@ -27,6 +27,8 @@
 #include "net/text.h"
 #include "net/workflow/workflow.h"
 
+STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "log probabilities are sent as they are");
+
 /* ---- answers to PROGRAM_START and PROGRAM_END ------------------------------------------------ */
 
 static void deliver_answer(struct net *net, const struct answer *answer, uint64_t now_us)
@@ -119,25 +121,40 @@ static bool all_said(const struct call *call)
     return call->emit.sent_tokens == net_stop_text_kept_tokens(call) && !more_text;
 }
 
+/* Unsent tokens that one frame may have: log probabilities are sent from where they lie. */
+static uint32_t sendable_tokens(const struct net *net, const struct call *call)
+{
+    uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens;
+    if (!call->sampling.wants_logprobs) {
+        return unsent;
+    }
+    ASSERT(unsent <= net->calls->logprobs.tokens);
+    uint32_t run = call_logprobs_run(net->calls, call->emit.sent_tokens);
+    return run < unsent ? run : unsent;
+}
+
 /* The number of unsent tokens that fit `room`; their text, if the client asked for it, is put into
  * net->text. */
 static uint32_t gather_tokens(struct net *net, struct call *call, uint32_t room,
                               uint32_t *text_bytes)
 {
-    uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens, count = 0;
+    uint32_t unsent = sendable_tokens(net, call), count = 0;
     uint32_t used = WIRE_HEADER_BYTES + WIRE_TOKENS_BYTES_MIN;
+    uint32_t of_one = (uint32_t)sizeof(uint32_t) +
+                      call_logprob_entries(&call->sampling) * (uint32_t)sizeof(struct call_logprob);
     if (!call->want_text) {
-        uint32_t fit = room > used ? (room - used) / (uint32_t)sizeof(uint32_t) : 0;
+        uint32_t fit = room > used ? (room - used) / of_one : 0;
         return fit < unsent ? fit : unsent;
     }
     while (count < unsent) {
-        used += (uint32_t)sizeof(uint32_t);
+        used += of_one;
         if (used + *text_bytes + net_text_bytes_max(net, call) > room) {
             return count;
         }
         net_text_add(net, call, call->emit.sent_tokens + count++, net->text, text_bytes);
     }
-    if (net_text_is_whole(call) &&
+    bool is_last = call->emit.sent_tokens + count == net_stop_text_kept_tokens(call);
+    if (is_last && net_text_is_whole(call) &&
         used + *text_bytes + net_text_bytes_max(net, call) <= room) {
         net_text_end(call, net->text, text_bytes);
     }
@@ -159,6 +176,11 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
                                 .first_index = call->emit.sent_tokens,
                                 .tokens_count = tokens_count, .text_bytes = text_bytes,
                                 .queue = call->queue, .text = (const uint8_t *)net->text};
+    if (call->sampling.wants_logprobs) {
+        frame.entries = call_logprob_entries(&call->sampling);
+        frame.logprobs = (const uint8_t *)call_logprobs_at(net->calls, call,
+                                                           call->emit.sent_tokens);
+    }
     ASSERT(call->queue < WIRE_QUEUES_MAX);
     uint32_t count =
         wire_tokens_encode(&frame, tokens, net_connection_tail(net, connection), room);
@@ -211,7 +233,9 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         return false;
     }
     net_connection_push(net, connection, count, now_us);
-    if (!call->emit.is_replayed) {
+    /* Log probabilities are not on record: a call with them that comes again is computed again, and
+     * gives the same. */
+    if (!call->emit.is_replayed && !call->sampling.wants_logprobs) {
         net_reply_keep(net, call, &done);
     }
     return true;
@@ -219,12 +243,20 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
+/* More than this and the call is paused. Log probabilities have less room (config/limits.c). */
+static uint32_t unsent_tokens_max(const struct net *net, const struct call *call)
+{
+    uint32_t steps = net->settings.limits->steps_per_plan;
+    return call->sampling.wants_logprobs && steps < net->settings.unsent_tokens
+               ? steps : net->settings.unsent_tokens;
+}
+
 /* A resumed call may be planned again, so the scheduler must run. */
 static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = &net->calls->calls[call_index];
     uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens;
-    bool paused = unsent > net->settings.unsent_tokens;
+    bool paused = unsent > unsent_tokens_max(net, call);
     net->again = net->again || (call->paused && !paused);
     if (paused != call->paused && call->state != CALL_FINISHED) {
         event_log_note_call(net->settings.event_log, now_us, call,

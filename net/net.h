@@ -39,7 +39,8 @@
 #define NET_TOKEN_TEXT_BYTES_MAX 512
 /* Payload of TOKENS for one token: every byte of its text and of what was held can be U+FFFD. */
 #define NET_FRAME_OF_TOKEN_BYTES_MAX \
-    (WIRE_TOKENS_BYTES_MIN + 4 + 3 * (CALL_HELD_BYTES + NET_TOKEN_TEXT_BYTES_MAX))
+    (WIRE_TOKENS_BYTES_MIN + 4 + 3 * (CALL_HELD_BYTES + NET_TOKEN_TEXT_BYTES_MAX) + \
+     WIRE_ENTRIES_MAX * (uint32_t)sizeof(struct call_logprob))
 
 enum net_listener_index { NET_LISTENER_LOCAL, NET_LISTENER_TCP, NET_LISTENERS_MAX };
 

@@ -213,6 +213,14 @@ enum status wire_program_start_decode(const uint8_t *bytes, uint32_t count,
     return STATUS_OK;
 }
 
+/* What is left after ids and text are the entries, for each token as many. */
+static bool find_entries(const struct wire_tokens *got, uint64_t bytes, uint32_t *entries)
+{
+    uint64_t of_one = got->tokens_count * (uint64_t)sizeof(struct wire_bytes_token_logprob);
+    *entries = of_one > 0 && bytes / of_one <= WIRE_ENTRIES_MAX ? (uint32_t)(bytes / of_one) : 0;
+    return *entries * of_one == bytes;
+}
+
 enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire_tokens *frame,
                                struct wire_fault *fault)
 {
@@ -221,12 +229,15 @@ enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire
     wire_layout_move(&wire_tokens_layout, &in, &got);
     *fault = (struct wire_fault){.frame_type = WIRE_TOKENS, .call_id = got.call_id};
     uint64_t ids_bytes = (uint64_t)got.tokens_count * sizeof(uint32_t);
-    if (in.failed || ids_bytes + got.text_bytes != bytes_left(&in)) {
+    uint64_t known = ids_bytes + got.text_bytes;
+    if (in.failed || known > bytes_left(&in) ||
+        !find_entries(&got, bytes_left(&in) - known, &got.entries)) {
         return wire_refuse(fault, STATUS_BAD_FRAME_LENGTH, WIRE_FIELD_LENGTH, count);
     }
     TRY(wire_layout_check(&wire_tokens_layout, &got, fault));
     got.tokens = bytes + in.at;
     got.text = got.tokens + ids_bytes;
+    got.logprobs = got.text + got.text_bytes;
     *frame = got;
     return STATUS_OK;
 }
@@ -310,5 +321,7 @@ uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tok
         bytes_u32(&out, &token);
     }
     wire_put_block(&out, copy.text, copy.text_bytes);
+    wire_put_block(&out, copy.logprobs, (uint64_t)copy.tokens_count * copy.entries *
+                                            sizeof(struct wire_bytes_token_logprob));
     return wire_frame_close(&out, WIRE_TOKENS);
 }

@@ -40,6 +40,7 @@
 #define WIRE_REPLY_BYTES_MAX 256        /* holds any frame of the server that has no tail */
 #define WIRE_STOP_IDS_MAX   15          /* that a client may name; the server adds EOS */
 #define WIRE_PARTS_MAX      UINT16_MAX
+#define WIRE_ENTRIES_MAX    (1 + CALL_TOP_LOGPROBS_MAX)     /* log probabilities for one token */
 #define WIRE_QUEUES_MAX     64          /* queues that an appliance may have */
 
 enum wire_type {
@@ -146,7 +147,10 @@ struct wire_tokens {
     uint32_t queue;                 /* of the call when the frame was made; 0 is the highest */
     const uint8_t *tokens;          /* into the frame, little-endian, unaligned */
     const uint8_t *text;
+    uint32_t entries;               /* of log probabilities, for each token; 0: none were asked */
+    const uint8_t *logprobs;        /* into the frame: token and float, little-endian, unaligned */
 };
+#define wire_token_logprob call_logprob     /* what they are; its bytes are those of the wire */
 struct wire_done {
     uint64_t call_id;
     uint32_t finish;                /* enum call_finish */

@@ -84,3 +84,31 @@ void call_release(struct call_table *table, uint32_t index)
     table->free[table->free_count++] = index;
     ASSERT(table->free_count <= table->count);
 }
+
+/* ---- log probabilities ----------------------------------------------------------------------- */
+
+void call_logprobs_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t tokens,
+                               uint32_t entries_max)
+{
+    memory_plan_add(plan, MEMORY_CORE, "call logprobs", calls,
+                    (uint64_t)tokens * entries_max * sizeof(struct call_logprob));
+}
+
+void call_logprobs_init(struct call_table *table, uint32_t tokens, uint32_t entries_max,
+                        struct arena *arena)
+{
+    table->logprobs.tokens = tokens;
+    table->logprobs.entries_max = entries_max;
+    table->logprobs.entries = arena_take(
+        arena, table->count, (uint64_t)tokens * entries_max * sizeof(struct call_logprob));
+}
+
+struct call_logprob *call_logprobs_at(const struct call_table *table, const struct call *call,
+                                      uint32_t index)
+{
+    const struct call_logprobs *all = &table->logprobs;
+    uint32_t entries = call_logprob_entries(&call->sampling);
+    ASSERT(all->tokens > 0 && entries <= all->entries_max);
+    return all->entries + (uint64_t)call->slot * all->tokens * all->entries_max +
+           (uint64_t)(index % all->tokens) * entries;
+}

@@ -30,6 +30,7 @@
 #define CALL_REPEAT_TOKENS    64        /* repetition penalty looks back this far */
 #define CALL_BIASES_MAX       64        /* tokens whose logits a call may shift */
 #define CALL_TOP_LOGPROBS_MAX 20        /* alternatives with a log probability, at one place */
+#define CALL_LOGPROB_MAX      3e38f     /* a lower one is given as this, negative: it is finite */
 #define CALL_PROGRAM_ID_BYTES 16
 #define CALL_CLASS_BYTES      32        /* longest name of a class of programs */
 #define CALL_FAULTS_MAX       2         /* results that cannot be right, after which a call ends:
@@ -79,6 +80,12 @@ struct call_sampling {
 struct call_bias {
     uint32_t token;
     float bias;                     /* [-100, 100] */
+};
+
+/* The log probability of a token where it could have been generated. */
+struct call_logprob {
+    uint32_t token;
+    float logprob;                  /* -CALL_LOGPROB_MAX .. 0 */
 };
 
 /* True when tokens weigh less, or more, the more often the call has generated them. */
@@ -207,12 +214,23 @@ struct call {
 #define CALL_HOT_BYTES offsetof(struct call, deadline_us)
 STATIC_ASSERT(offsetof(struct call, sampling) == 3 * ARENA_ALIGN_BYTES, "three cache lines");
 
+/* Log probabilities of generated tokens, from the step that sampled them until net has sent them.
+ * Each call has a ring of its last tokens: index i of the output has place i % tokens. sched writes
+ * them before it publishes the token, net reads them; a ring is never full, because the call is
+ * paused before (net/emit.c). All of an output would take up to 42 times the bytes of its ids. */
+struct call_logprobs {
+    struct call_logprob *entries;   /* [calls][tokens][entries_max] */
+    uint32_t tokens;                /* of a call; 0: no call may ask */
+    uint32_t entries_max;           /* of a token */
+};
+
 struct call_table {
     struct call *calls;             /* [count] */
     uint32_t count;
     uint32_t free_count;
     uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
     uint32_t context_tokens;
+    struct call_logprobs logprobs;
 };
 
 void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens);
@@ -225,3 +243,23 @@ uint32_t call_take(struct call_table *table);
 bool call_add_stop_id(struct call *call, uint32_t token);
 /* The slot must be INTAKE or FINISHED and in no list. Its generation grows. */
 void call_release(struct call_table *table, uint32_t index);
+
+/* The rings, for a table that has been made; without them no call may ask. */
+void call_logprobs_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t tokens,
+                               uint32_t entries_max);
+void call_logprobs_init(struct call_table *table, uint32_t tokens, uint32_t entries_max,
+                        struct arena *arena);
+/* Entries of each token of the call: its own, then the alternatives; 0: the call did not ask. */
+static inline uint32_t call_logprob_entries(const struct call_sampling *sampling)
+{
+    return sampling->wants_logprobs ? 1 + sampling->top_logprobs : 0;
+}
+/* The entries of the call's token `index`; those of the tokens after it follow, up to the end of
+ * the ring. */
+struct call_logprob *call_logprobs_at(const struct call_table *table, const struct call *call,
+                                      uint32_t index);
+/* How many tokens from `index` on lie one after the other. */
+static inline uint32_t call_logprobs_run(const struct call_table *table, uint32_t index)
+{
+    return table->logprobs.tokens - index % table->logprobs.tokens;
+}

@@ -34,5 +34,7 @@ void step_layout_init(struct step_layout *layout)
     layout->worker_offset = section(&end, 1, sizeof(struct step_progress));
     layout->outs_offset = section(&end, rows_max, sizeof(struct step_out));
     layout->out_tokens_offset = section(&end, rows_max * layout->steps_max, sizeof(uint32_t));
+    layout->logprobs_offset = section(&end, rows_max * layout->steps_max * layout->logprobs_max,
+                                      sizeof(struct call_logprob));
     layout->total_bytes = page_ceil(end);       /* another may follow */
 }

@@ -125,16 +125,17 @@ struct step_layout {
     uint32_t tokens_max;            /* prompt tokens of all rows of a step, plus one per row */
     uint32_t blocks_per_call;
     uint32_t moves_max;
+    uint32_t logprobs_max;          /* entries of log probabilities for a token; 0: none */
     uint32_t generated_max;         /* tokens that a call can have generated; 0: none are counted */
     uint64_t moves_offset;
     uint64_t rows_offset, tokens_offset, blocks_offset, generated_offset;
     uint64_t worker_offset;         /* of the first page that the worker writes */
-    uint64_t outs_offset, out_tokens_offset;
+    uint64_t outs_offset, out_tokens_offset, logprobs_offset;
     uint64_t total_bytes;
 };
 
-/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call, moves_max and generated_max;
- * this works out the rest. */
+/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call, moves_max, generated_max and
+ * logprobs_max; this works out the rest. */
 void step_layout_init(struct step_layout *layout);
 
 struct step {                       /* a view: geometry and base address of one record */
@@ -226,4 +227,12 @@ static inline uint32_t *step_out_tokens(const struct step *step, uint32_t row) /
 {
     return (uint32_t *)(void *)(step->base + step->layout.out_tokens_offset) +
            (uint64_t)row * step->layout.steps_max;
+}
+/* Log probabilities of the tokens that the row samples, as many entries for each as the row asks
+ * for, one token after the other: from entry `first` on (steps_max * logprobs_max in all). */
+static inline struct call_logprob *step_logprobs(const struct step *step, uint32_t row,
+                                                 uint32_t first)
+{
+    return (struct call_logprob *)(void *)(step->base + step->layout.logprobs_offset) +
+           (uint64_t)row * step->layout.steps_max * step->layout.logprobs_max + first;
 }

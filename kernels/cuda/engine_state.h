@@ -22,7 +22,7 @@ struct gpu_record {
     uint64_t rows, tables, slots, tiles, places;
     uint64_t round, outs, out_tokens;
     uint64_t end;
-    uint64_t generated, biases;
+    uint64_t generated, biases, entries;
     uint64_t bytes;
 };
 
@@ -70,6 +70,7 @@ struct gpu_engine {
     const struct step *step;
     uint32_t slots_count, tiles_count, places_count;
     uint32_t slots_single;              /* the first slots: those of rows with one token */
+    bool wants_logprobs;                /* a row does */
 };
 
 static inline uint32_t gpu_splits(const struct kernels_settings *settings)

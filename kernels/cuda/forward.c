@@ -134,6 +134,19 @@ static void queue_sample(struct gpu_engine *e)
     GPU_LAUNCH(e->queue, sample, &args);
 }
 
+static void queue_logprobs(struct gpu_engine *e)
+{
+    const struct gpu_logprob args = {
+        .logits = e->logits.at,
+        .places = e->at + e->record.places, .rows = e->at + e->record.rows,
+        .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
+        .entries = e->at + e->record.entries, .logits_stride = e->logits.width,
+        .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
+        .steps_max = e->settings.steps_per_plan,
+    };
+    GPU_LAUNCH(e->queue, logprob, &args);
+}
+
 static void queue_advance(struct gpu_engine *e)
 {
     const struct gpu_advance args = {
@@ -172,6 +185,9 @@ void gpu_round_queue(struct gpu_engine *engine, uint32_t round)
         queue_forward(e, e->places_count, e->places_count, 0);
     }
     queue_sample(e);
+    if (e->wants_logprobs) {
+        queue_logprobs(e);
+    }
     queue_advance(e);
     gpu_record_receive(e);
     gpu_mark(e->queue, e->events[round]);

@@ -15,6 +15,8 @@
 STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as far");
 STATIC_ASSERT(GPU_STOP_IDS_MAX == CALL_STOP_IDS_MAX, "room for all stop ids");
 STATIC_ASSERT(GPU_BIASES_MAX == CALL_BIASES_MAX, "room for all biases");
+STATIC_ASSERT(GPU_ENTRIES_MAX == 1 + CALL_TOP_LOGPROBS_MAX, "room for all alternatives");
+STATIC_ASSERT(sizeof(struct gpu_entry) == sizeof(struct call_logprob), "copied as they are");
 STATIC_ASSERT(sizeof(struct gpu_bias) == sizeof(struct call_bias), "copied as they are");
 STATIC_ASSERT(GPU_ROW_OK == STEP_ROW_OK && GPU_ROW_NOT_FINITE == STEP_ROW_NOT_FINITE, "results");
 
@@ -44,6 +46,7 @@ static struct gpu_row row_of(const struct step_row *row, uint32_t token)
         .stop_ids_count = s->stop_ids_count,
         .generated_count = row->generated_count,
         .biases_count = s->biases_count,
+        .entries = call_logprob_entries(s),
     };
     memcpy(out.history, row->history, sizeof out.history);
     memcpy(out.stop_ids, s->stop_ids, sizeof out.stop_ids);
@@ -96,6 +99,29 @@ static void write_slots(struct gpu_engine *e)
     }
 }
 
+/* Where the row's log probabilities begin. */
+static uint64_t entries_offset(const struct gpu_engine *e, uint32_t r)
+{
+    return e->record.entries +
+           (uint64_t)r * e->settings.steps_per_plan * GPU_ENTRIES_MAX * sizeof(struct gpu_entry);
+}
+
+/* Bytes of a row's log probabilities, of so many tokens. */
+static uint64_t entries_bytes(const struct gpu_engine *e, uint32_t r, uint32_t tokens)
+{
+    uint32_t entries = call_logprob_entries(&step_row(e->step, r)->sampling);
+    return (uint64_t)tokens * entries * sizeof(struct gpu_entry);
+}
+
+static bool any_entries(const struct gpu_engine *e)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
+        any = any || entries_bytes(e, r, 1) > 0;
+    }
+    return any;
+}
+
 /* By way of the record, whose memory is pinned. */
 static void send_part(struct gpu_engine *e, uint64_t offset, const void *from, uint64_t bytes)
 {
@@ -132,6 +158,7 @@ void gpu_record_send(struct gpu_engine *engine)
                row->blocks_count * sizeof(uint32_t));
         send_adjustments(e, r);
     }
+    e->wants_logprobs = any_entries(e);
     e->places_count = header->rows_active;
     write_slots(e);
     *round = (struct gpu_round){.standby_next = header->rows_active};
@@ -140,11 +167,22 @@ void gpu_record_send(struct gpu_engine *engine)
     gpu_upload(e->queue, e->at, e->host, e->record.end);
 }
 
+static void receive_entries(struct gpu_engine *e, uint32_t r)
+{
+    uint64_t offset = entries_offset(e, r), bytes = entries_bytes(e, r, e->settings.steps_per_plan);
+    if (bytes > 0) {
+        gpu_download(e->queue, e->host + offset, e->at + offset, bytes);
+    }
+}
+
 /* The counts come after the tokens that they count, so the host may read while the next round's
  * arrive: tokens that are counted stay as they are. */
 void gpu_record_receive(struct gpu_engine *engine)
 {
     const struct gpu_record *record = &engine->record;
+    for (uint32_t r = 0; engine->wants_logprobs && r < step_header(engine->step)->rows_count; r++) {
+        receive_entries(engine, r);
+    }
     gpu_download(engine->queue, engine->host + record->out_tokens,
                  engine->at + record->out_tokens, record->end - record->out_tokens);
     gpu_download(engine->queue, engine->host + record->round, engine->at + record->round,
@@ -162,6 +200,8 @@ static enum status take_out(const struct gpu_engine *e, uint32_t r)
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     memcpy(step_out_tokens(e->step, r), tokens, produced * sizeof *tokens);
+    memcpy(step_logprobs(e->step, r, 0), e->host + entries_offset(e, r),
+           entries_bytes(e, r, produced));
     to->result = out->result;
     to->digest = out->digest;
     step_out_publish(to, produced);

@@ -9,12 +9,14 @@
  * settle.c refutes a step that says anything else. A call that ends before its time keeps them.
  *
  * Invariants: generated_tokens <= published_tokens <= max_tokens; a token after one that ends the
- * call is never published, nor an id that the vocabulary does not have.
+ * call is never published, nor an id that the vocabulary does not have, nor a token before its log
+ * probabilities are in their ring, if the call asks for them.
  * Bounds: O(rows + new tokens) for each round; O(1) when the step has had no round since.
  */
 #include "sched/engine/progress.h"
 
 #include "sched/ending.h"
+#include "sched/engine/logprob.h"
 
 void sched_progress_note(struct sched *sched, struct call *call, uint32_t tokens, uint64_t now_us)
 {
@@ -64,7 +66,8 @@ static uint32_t read_row(const struct sched_engine *engine, uint32_t index, cons
     ASSERT(end <= call->max_tokens);
     while (at < end) {
         uint32_t token = tokens[at - call->generated_tokens];
-        if (token >= engine->sched->settings.vocab_tokens) {
+        if (token >= engine->sched->settings.vocab_tokens ||
+            !sched_logprob_take(engine, index, at, at + 1, &token)) {
             return at;
         }
         call->tokens[call->prompt_tokens + at++] = token;

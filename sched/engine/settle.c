@@ -26,6 +26,7 @@
 #include "sched/ending.h"
 #include "sched/engine/active/active.h"
 #include "sched/engine/active/exchange.h"
+#include "sched/engine/logprob.h"
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
@@ -302,6 +303,21 @@ static bool contradicts(const struct call *call, const uint32_t *tokens, uint32_
     return memcmp(tokens, known, (count < published ? count : published) * sizeof *tokens) != 0;
 }
 
+/* Those of tokens that are not published yet; false when they cannot be. */
+static bool take_logprobs(const struct sched_engine *engine, uint32_t index)
+{
+    const struct call *call = call_of(engine, index);
+    if (!is_live(engine, index)) {
+        return true;
+    }
+    uint32_t published = call->published_tokens - call->generated_tokens;
+    uint32_t produced = engine->outs[index].produced;
+    return produced <= published ||
+           sched_logprob_take(engine, index, call->published_tokens,
+                              call->generated_tokens + produced,
+                              out_tokens(engine, index) + published);
+}
+
 /* True when an engine that works can have said this of the row. */
 static bool is_possible(const struct sched_engine *engine, uint32_t index)
 {
@@ -324,7 +340,7 @@ static bool is_possible(const struct sched_engine *engine, uint32_t index)
     for (uint32_t t = 0; t < out->produced; t++) {
         largest = tokens[t] > largest ? tokens[t] : largest;
     }
-    return largest < engine->sched->settings.vocab_tokens;
+    return largest < engine->sched->settings.vocab_tokens && take_logprobs(engine, index);
 }
 
 /* Gives a fault to each call whose row is impossible. True when there is one: the step is then not

@@ -284,6 +284,10 @@ PARTS = {
         "repeat_penalty": "f",
         "seed": "Q",
     },
+    "token_logprob": {
+        "token": "I",
+        "logprob": "f",
+    },
 }
 
 # Name and text of each status that is sent.

@@ -135,6 +135,7 @@ class Outcome:
         self.again = again
         self.accepted = False
         self.tokens, self.text = [], b""
+        self.logprobs = []          # of each token: pairs of a token and a number, its own first
         self.queues = []            # of each TOKENS frame
         self.done = None            # dict of the terminal frame
         self.error = None           # dict of the ERROR frame
@@ -261,10 +262,14 @@ class Client:
         assert outcome.accepted and outcome.done is None and got["queue"] < 64
         assert got["first_index"] == len(outcome.tokens), "indices are consecutive"
         count = got["tokens_count"]
-        assert len(rest) == 4 * count + got["text_bytes"]
+        text_end = 4 * count + got["text_bytes"]
+        pairs = list(struct.iter_unpack("<If", rest[text_end:]))
+        assert len(rest) >= text_end and len(pairs) % max(count, 1) == 0
         outcome.queues.append(got["queue"])
         outcome.tokens += struct.unpack("<%dI" % count, rest[:4 * count])
-        outcome.text += rest[4 * count:]
+        outcome.text += rest[4 * count:text_end]
+        each = len(pairs) // count if count else 0
+        outcome.logprobs += [pairs[i:i + each] for i in range(0, len(pairs), each or 1)]
 
     def finish(self, call_id):
         """Runs until the call has its terminal frame or its refusal."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Penalties that count tokens, and biases: the tokens of a forward pass in double precision whose
-logits are adjusted here (reference.py); the same tokens whatever happens to a call; refusals that
-name what is wrong.
+"""Penalties that count tokens, biases and log probabilities: those of a forward pass in double
+precision whose logits are adjusted here (reference.py); the same whatever happens to a call;
+refusals that name what is wrong.
 
 Each token must have the best adjusted logit, or one within TOLERANCE of it: test_family says why.
 """
 import collections
+import math
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import models
 from appliance import NOISE, Appliance, wait_for
 from protocol import ERROR_FIELDS, Client
 from reference import Reference
+from test_gpu import ON_SOFT
 
 BAD_FIELD, BAD_TOKEN = 22, 29
 TOLERANCE = 1e-3
@@ -50,6 +52,27 @@ def test_tokens_are_the_best_of_the_adjusted_logits():
             assert set(tokens) == {40}, "a bias of 100 leaves nothing else"
 
 
+def test_log_probabilities_are_those_of_the_model():
+    """Of the logits as they were, whatever changes them afterwards. KV in halves would shift the
+    logits themselves by more than TOLERANCE."""
+    with models.model("qwen2", "--seed", "6", "--type", "f32") as path:
+        reference, prompt = Reference(path), models.draw_prompts(6)[0]
+        with Appliance("model.path=" + path, "kv.type=f32") as a, Client(a.tcp) as c:
+            for call_id, asked in enumerate(({}, {**COUNTED, **BIASED, "temperature": 1.5})):
+                call = c.generate(call_id, prompt, max_tokens=TOKENS, logprobs=1, top_logprobs=20,
+                                  **asked).check()
+                rows = reference.logits(prompt + call.tokens[:-1])[len(prompt) - 1:]
+                for token, row, got in zip(call.tokens, rows, call.logprobs, strict=True):
+                    total = math.log(math.fsum(map(math.exp, row)))
+                    assert got[0][0] == token and len(got) == 21
+                    assert all(abs(row[id] - total - logprob) < TOLERANCE for id, logprob in got)
+                    top = [logprob for _, logprob in got[1:]]
+                    assert top == sorted(top, reverse=True) and len({id for id, _ in got[1:]}) == 20
+                    assert all(logprob <= top[-1] + TOLERANCE
+                               for id, logprob in zip(range(512), (x - total for x in row))
+                               if id not in dict(got[1:]))
+
+
 def draw_asked(count):
     """Prompts, and a sampling of their own: every third is plain, none is sampled like another."""
     chance = random.Random(7)
@@ -59,15 +82,21 @@ def draw_asked(count):
             "presence_penalty": chance.uniform(-2, 2), "frequency_penalty": chance.uniform(-2, 2),
             "biases": [(token, chance.uniform(-3, 3)) for token in range(number, 512, 9)][:64]}
         yield prompt, {**asked, "temperature": number % 2 * 0.8, "seed": number,
-                       "max_tokens": 24}
+                       "max_tokens": 24, "logprobs": number % 2, "top_logprobs": number % 2 * 5}
 
 
-def serve(a, asked, meanwhile=lambda client: None):
+def serve(a, asked, meanwhile=lambda client: None, visit=0):
+    """All calls at once, in seven programs of this visit."""
     with Client(a.tcp) as c:
         for call_id, (prompt, options) in enumerate(asked):
-            c.start(call_id, prompt, program=struct.pack("<QQ", call_id % 7, 9), **options)
+            c.start(call_id, prompt, program=struct.pack("<QQ", call_id % 7, visit), **options)
         meanwhile(c)
         return [c.finish(call_id).check() for call_id in range(len(asked))]
+
+
+def said(calls):
+    """Tokens and log probabilities, bit for bit."""
+    return [(call.tokens, call.logprobs) for call in calls]
 
 
 def alone(asked):
@@ -81,21 +110,22 @@ SMALL = ("limits.context_tokens=64", "kv.block_tokens=8", "kv.device_blocks=9", 
          "sched.quantum=1us", "sched.steps_per_plan=2")
 
 
-def test_the_same_call_gives_the_same_tokens_in_any_batch_and_through_preemption():
+def test_the_same_call_gives_the_same_in_any_batch_and_through_preemption():
     asked = list(draw_asked(40))
-    expected = [call.tokens for call in alone(asked)]
-    assert len({tuple(tokens) for tokens in expected}) > 30, "the answers differ"
+    expected = said(alone(asked))
+    assert len({tuple(tokens) for tokens, _ in expected}) > 30, "the answers differ"
+    assert sum(len(logprobs) for _, logprobs in expected) == 20 * 24
     for settings in (("engine.threads=2",), ("engine.simd=plain",), SMALL):
         with Appliance(NOISE, *settings) as a:
             got = serve(a, asked)
-            assert [call.tokens for call in got] == expected, settings
+            assert said(got) == expected, settings
             if settings == SMALL:
                 assert sum(call.done["preemptions"] for call in got) > 0
 
 
-def test_the_same_call_gives_the_same_tokens_when_the_worker_dies():
+def test_the_same_call_gives_the_same_when_the_worker_dies():
     asked = [(prompt, {**options, "max_tokens": 300}) for prompt, options in draw_asked(8)]
-    expected = [call.tokens for call in alone(asked)]
+    expected = said(alone(asked))
     with Appliance(NOISE, "engine.failures=0") as a:
         def kill(client):
             while not client.calls[1].tokens:
@@ -103,8 +133,40 @@ def test_the_same_call_gives_the_same_tokens_when_the_worker_dies():
             worker = a.worker
             os.kill(worker, signal.SIGKILL)
             wait_for(lambda: a.worker not in (None, worker), "a new worker")
-        assert [call.tokens for call in serve(a, asked, kill)] == expected
+        assert said(serve(a, asked, kill)) == expected
         assert a.stats()["engine_restarts"] == 1
+
+
+def test_the_gpu_gives_the_tokens_of_the_cpu_and_its_own_log_probabilities():
+    asked = list(draw_asked(16))
+    expected = alone(asked)
+    with Appliance(NOISE, "engine.kind=cuda", *ON_SOFT) as a:
+        got, again = serve(a, asked), serve(a, asked, visit=1)
+    assert [call.tokens for call in got] == [call.tokens for call in expected]
+    assert said(got) == said(again)
+    for ours, theirs in zip(got, expected, strict=True):
+        for one, other in zip(ours.logprobs, theirs.logprobs, strict=True):
+            assert abs(one[0][1] - other[0][1]) < 0.05, (one, other)
+
+
+def test_a_client_that_does_not_read_pauses_its_call_and_loses_nothing():
+    asked = {"max_tokens": 450, "logprobs": 1, "top_logprobs": 20}
+    with Appliance(NOISE, "net.send_bytes=4KiB", "net.frames_per_pass=2") as a:
+        with Client(a.tcp) as c:
+            expected = c.generate(1, [5, 6], **asked).check()
+        with Client(a.tcp, receive_bytes=4096) as c:
+            c.start(1, [5, 6], **asked)
+            wait_for(lambda: "paused" in a.text("calls"), "the call is paused")
+            assert said([c.finish(1).check()]) == said([expected])
+
+
+def test_a_call_that_comes_again_is_computed_again():
+    """The record of ended calls has no log probabilities."""
+    asked = {"max_tokens": 20, "logprobs": 1, "top_logprobs": 3}
+    with Appliance(NOISE) as a, Client(a.tcp) as c, Client(a.tcp) as other:
+        first = c.generate(1, [5, 6], **asked).check()
+        again = other.generate(1, [5, 6], program=c.program, **asked).check()
+        assert said([again]) == said([first])
 
 
 def test_refusals_name_field_found_and_bounds():

@@ -62,7 +62,7 @@ def test_text_streams_and_stops():
         assert stopped.text == streamed.split("honey")[0]
 
 
-def test_penalties_and_biases_are_those_of_a_call():
+def test_penalties_biases_and_log_probabilities_are_those_of_a_call():
     async def ask(client):
         return await client.call(PROMPT, max_tokens=20, ignore_eos=True, presence_penalty=0.5,
                                  frequency_penalty=-0.25, logit_bias={40: 2.5, 7: -100})
@@ -71,6 +71,15 @@ def test_penalties_and_biases_are_those_of_a_call():
                           biases=((7, -100), (40, 2.5)))
         assert against(a, ask).tokens == wanted.tokens
         assert wanted.tokens != expected(a, PROMPT, max_tokens=20).tokens
+
+    async def logprobs(client):
+        call = client.call(PROMPT, max_tokens=20, ignore_eos=True, logprobs=2)
+        await anext(aiter(call))
+        break_off(client)
+        return await call
+    with Appliance(NOISE) as a:
+        wanted = expected(a, PROMPT, max_tokens=20, logprobs=1, top_logprobs=2).logprobs
+        assert against(a, logprobs).logprobs == wanted and len(wanted) == 20
     try:
         agentix.Flow().llm("x", presence_penalty=1)
     except ValueError as error:

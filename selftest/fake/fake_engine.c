@@ -62,6 +62,30 @@ static uint32_t sample(const struct fake_engine *engine, uint64_t hash,
     return (uint32_t)(mix(hash ^ sampling->seed, 99) >> 20) % engine->vocab_tokens;
 }
 
+struct call_logprob fake_engine_logprob(const struct fake_engine *engine, uint64_t seed,
+                                        uint32_t position, struct fake_entry entry)
+{
+    uint64_t hash = mix(mix(seed, position), entry.token);
+    bool is_own = entry.index == 0;
+    uint32_t token = is_own ? entry.token : (uint32_t)((hash + entry.index) % engine->vocab_tokens);
+    return (struct call_logprob){token, is_own ? -(float)(hash % 1000) / 64
+                                               : -(float)(hash % 100 + entry.index) / 8};
+}
+
+void fake_engine_append(const struct fake_engine *engine, uint32_t index, uint32_t token)
+{
+    const struct step_row *row = step_row(&engine->step, index);
+    struct step_out *out = step_out(&engine->step, index);
+    uint32_t count = call_logprob_entries(&row->sampling);
+    struct call_logprob *entries = step_logprobs(&engine->step, index, out->produced * count);
+    uint32_t position = row->first_position + row->tokens_count + out->produced;
+    for (uint32_t i = 0; i < count; i++) {
+        entries[i] = fake_engine_logprob(engine, row->sampling.seed, position,
+                                         (struct fake_entry){token, i});
+    }
+    step_out_tokens(&engine->step, index)[out->produced++] = token;
+}
+
 bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token)
 {
     for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
@@ -95,7 +119,7 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
 {
     const struct step_row *row = step_row(&engine->step, index);
     struct step_out *out = step_out(&engine->step, index);
-    uint32_t *sampled = step_out_tokens(&engine->step, index);
+    const uint32_t *sampled = step_out_tokens(&engine->step, index);
     uint32_t position = row->first_position + row->tokens_count;
     uint64_t hash = 0;
     ASSERT(row->tokens_count >= 1);
@@ -108,7 +132,7 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
     }
     if (row->decode_steps > 0) {
         out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
-        sampled[out->produced++] = sample(engine, hash, &row->sampling);
+        fake_engine_append(engine, index, sample(engine, hash, &row->sampling));
     }
 }
 

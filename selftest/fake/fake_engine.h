@@ -57,4 +57,10 @@ void fake_engine_forget(struct fake_engine *engine);
  * to `max` more. Ends after a stop id. Returns the number of tokens produced. */
 uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, uint32_t prompt,
                             uint32_t max, const struct call_sampling *sampling);
+/* One of the log probabilities of a token that was sampled for a position: a pure function. */
+struct fake_entry { uint32_t token, index; };
+struct call_logprob fake_engine_logprob(const struct fake_engine *engine, uint64_t seed,
+                                        uint32_t position, struct fake_entry entry);
+/* The row's next token, and its log probabilities if the row asks for them. */
+void fake_engine_append(const struct fake_engine *engine, uint32_t row, uint32_t token);
 bool fake_engine_is_stop(const struct call_sampling *sampling, uint32_t token);

@@ -65,11 +65,13 @@ static struct agx_call frame_of(struct sim *sim, const struct sim_call *call)
     struct agx_call frame = {
         .presence_penalty = sim_choose(sim, 4) == 0 ? 0.5f : 0.0f,
         .biases = biases, .biases_count = sim_choose(sim, 4) == 0 ? 2 : 0,
+        .want_logprobs = sim_choose(sim, 4) == 0,
         .call_id = call->call_id, .max_tokens = call->max_tokens, .seed = call->sampling.seed,
         .deadline_us = call->deadline_us, .repeat_penalty = sim_choose(sim, 2) == 0 ? 1.0f : 1.5f,
         .stop_ids = call->sampling.stop_ids, .stop_ids_count = call->sampling.stop_ids_count,
         .want_text = call->wants_text, .ignore_eos = call->ignores_eos,
         .stop_texts_count = call->stops_count};
+    frame.top_logprobs = frame.want_logprobs ? sim_choose(sim, sim->limits.top_logprobs + 1) : 0;
     memcpy(frame.stop_texts, call->stops, sizeof frame.stop_texts);
     sim_program_id(call->program, frame.program_id);
     if (call->is_text) {

@@ -306,14 +306,14 @@ static void overrun(struct sim *sim, struct sim_engine *engine, uint32_t index)
 {
     const struct step_row *row = step_row(&engine->fake.step, index);
     struct step_out *out = step_out(&engine->fake.step, index);
-    uint32_t *tokens = step_out_tokens(&engine->fake.step, index);
+    const uint32_t *tokens = step_out_tokens(&engine->fake.step, index);
     bool has_stopped = out->produced > 0 && out->produced < row->decode_steps &&
                        fake_engine_is_stop(&row->sampling, tokens[out->produced - 1]);
     if (has_stopped && sim_fault(sim, SIM_FAULT_OVERRUN)) {
         uint32_t more = sim_between(sim, 1, row->decode_steps - out->produced);
         for (uint32_t i = 0; i < more; i++) {
             feed_last(sim, engine, index, tokens[out->produced - 1]);
-            tokens[out->produced++] = sim_choose(sim, sim->limits.vocab_tokens);
+            fake_engine_append(&engine->fake, index, sim_choose(sim, sim->limits.vocab_tokens));
         }
         sim_say(sim, "row %u goes on for %u tokens behind its stop", index, more);
     }

@@ -205,6 +205,26 @@ static void discourage(struct sim *sim, uint32_t client)
     sim->clients[client].patient_until_us = sim->now_us + sim_time(sim, PATIENCE_US_MAX);
 }
 
+/* Of the token that came as the call's token `index`. */
+static void check_logprobs(struct sim *sim, const struct sim_call *call,
+                           const struct agx_event *event, uint32_t index)
+{
+    const struct fake_engine engine = {.vocab_tokens = sim->limits.vocab_tokens};
+    uint32_t each = call->frame.want_logprobs ? 1 + call->frame.top_logprobs : 0;
+    uint32_t i = index - event->first_index;
+    SIM_REQUIRE(sim, event->logprobs_each == each, INVARIANT_TOKENS, "%u log probabilities, not %u",
+                event->logprobs_each, each);
+    for (uint32_t k = 0; k < each; k++) {
+        struct call_logprob wanted =
+            fake_engine_logprob(&engine, call->sampling.seed, call->prompt_tokens + index,
+                                (struct fake_entry){event->tokens[i], k});
+        const struct agx_logprob *got = &event->logprobs[i * each + k];
+        SIM_REQUIRE(sim, got->token == wanted.token && got->logprob == wanted.logprob,
+                    INVARIANT_TOKENS, "call %llu, token %u: another log probability",
+                    (unsigned long long)call->sampling.seed, index);
+    }
+}
+
 static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event *event)
 {
     struct sim_call *call = call_of(sim, client, event);
@@ -218,6 +238,7 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
                     INVARIANT_TOKENS, "call %llu: token %u is %u, not %u",
                     (unsigned long long)call->sampling.seed, index, event->tokens[i],
                     call->tokens[call->prompt_tokens + index]);
+        check_logprobs(sim, call, event, index);
     }
     SIM_REQUIRE(sim, call->text_bytes + event->text_bytes <= SIM_TEXT_BYTES, INVARIANT_TEXT,
                 "call %llu: too much text", (unsigned long long)call->sampling.seed);

@@ -111,6 +111,10 @@ struct agx_event {
     uint32_t first_index;           /* of tokens[0] in the output */
     const char *text;               /* [text_bytes] UTF-8; its end need not be that of a token */
     uint32_t text_bytes;            /* after an early end the last tokens may be without text */
+    /* [tokens_count * logprobs_each], for each token as many: its own, then the most probable ones
+     * there, which may have it again, the most probable first. NULL and 0: not asked for. */
+    const struct agx_logprob *logprobs;
+    uint32_t logprobs_each;         /* 1 + top_logprobs */
     /* AGX_TOKENS and AGX_DONE. */
     uint32_t queue;                 /* 0 .. 63: the call's in the scheduler; 0 is the highest */
     /* AGX_DONE; AGX_ACCEPTED has prompt_tokens, too. */
@@ -140,7 +144,7 @@ struct agx_progress { uint32_t tokens; uint64_t digest, text_bytes, text_digest;
 struct agx_open_call {
     uint64_t call_id;
     const struct agx_call *request;
-    uint32_t tokens_max, state;
+    uint32_t tokens_max, state, logprobs_each;
     int is_resent, is_accepted, is_replayed;
     struct agx_progress told, seen;         /* the caller has; this connection brought */
 };

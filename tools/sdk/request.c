@@ -24,6 +24,7 @@ STATIC_ASSERT(sizeof((struct agx *)0)->name == WIRE_NAME_BYTES, "one size of nam
 STATIC_ASSERT(AGX_STOP_IDS_MAX == WIRE_STOP_IDS_MAX, "one limit of stop ids");
 STATIC_ASSERT(AGX_STOP_TEXTS_MAX == CALL_STOP_TEXTS_MAX, "one limit of stop texts");
 STATIC_ASSERT(AGX_BIASES_MAX == CALL_BIASES_MAX, "one limit of biases");
+STATIC_ASSERT(AGX_TOP_LOGPROBS_MAX == CALL_TOP_LOGPROBS_MAX, "one limit of alternatives");
 STATIC_ASSERT(AGX_PARTS_MAX == WIRE_PARTS_MAX, "one limit of parts");
 STATIC_ASSERT(AGX_CLASS_BYTES == CALL_CLASS_BYTES, "one size of names of classes");
 STATIC_ASSERT((int)AGX_FINISH_LENGTH == (int)CALL_FINISH_LENGTH, "finishes are wire values");
@@ -166,7 +167,7 @@ static enum agx_result refuse_argument(struct agx *agx, enum wire_field field, u
 static bool has_more(const struct agx_call *call)
 {
     return call->presence_penalty != 0.0f || call->frequency_penalty != 0.0f ||
-           call->biases_count > 0;
+           call->biases_count > 0 || call->want_logprobs || call->top_logprobs > 0;
 }
 
 static uint32_t call_flags(const struct agx_call *call)
@@ -266,6 +267,8 @@ static enum agx_result fill_call(struct agx *agx, const struct agx_call *call,
     frame->sampling.repeat_penalty = call->repeat_penalty == 0.0f ? 1.0f : call->repeat_penalty;
     frame->sampling.presence_penalty = call->presence_penalty;
     frame->sampling.frequency_penalty = call->frequency_penalty;
+    frame->sampling.wants_logprobs = call->want_logprobs != 0;
+    frame->sampling.top_logprobs = call->top_logprobs;
     frame->sampling.seed = call->seed;
     frame->deadline_us = call->deadline_us;
     enum agx_result result = fill_stops(agx, call, frame);
@@ -317,6 +320,8 @@ enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
     if (result == AGX_OK) {
         *slot = (struct agx_open_call){.call_id = call->call_id, .request = call,
                                        .tokens_max = call->max_tokens, .state = AGX_CALL_SENT,
+                                       .logprobs_each = call->want_logprobs
+                                                            ? 1 + call->top_logprobs : 0,
                                        .told = AGX_PROGRESS_NONE, .seen = AGX_PROGRESS_NONE};
     }
     return result;

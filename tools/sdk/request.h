@@ -10,11 +10,19 @@
 #define AGX_STOP_IDS_MAX    15
 #define AGX_STOP_TEXTS_MAX  4
 #define AGX_BIASES_MAX      64
+#define AGX_TOP_LOGPROBS_MAX 20
 #define AGX_PARTS_MAX       65535
 
 struct agx_bias {           /* what is added to the logit of a token */
     uint32_t token;
     float bias;             /* -100 .. 100 */
+};
+
+/* The log probability of a token, where it could have been generated: by the model's own
+ * distribution, before penalties, biases, temperature and whatever else chooses. At most 0. */
+struct agx_logprob {
+    uint32_t token;
+    float logprob;
 };
 
 struct agx_call {           /* zero is a good default, except for `max_tokens` and the prompt */
@@ -32,6 +40,8 @@ struct agx_call {           /* zero is a good default, except for `max_tokens` a
     float frequency_penalty;    /* -2 .. 2: and this for each time that it was generated; 0: off */
     const struct agx_bias *biases;  /* [biases_count], in any order, each token once */
     uint32_t biases_count;  /* at most AGX_BIASES_MAX */
+    int want_logprobs;      /* events carry the log probability of each token, too, */
+    uint32_t top_logprobs;  /* and those of so many alternatives, at most AGX_TOP_LOGPROBS_MAX */
     uint64_t seed;          /* the same seed, sampling and prompt give the same tokens */
     uint64_t deadline_us;   /* microseconds from arrival, at most an hour; 0: none */
     int ignore_eos;         /* EOS and end-of-turn do not end the call */

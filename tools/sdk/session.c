@@ -240,6 +240,10 @@ static enum agx_result tell_tokens(const struct agx *agx, struct agx_open_call *
     event->tokens = agx->tokens + old_tokens;
     event->tokens_count = tokens->tokens_count - old_tokens;
     event->first_index = call->told.tokens - event->tokens_count;
+    event->logprobs_each = call->logprobs_each;
+    event->logprobs = call->logprobs_each == 0 ? NULL
+                      : agx_session_entries(agx, tokens->tokens_count) +
+                            (size_t)old_tokens * call->logprobs_each;
     event->text = text + old_bytes;
     event->text_bytes = tokens->text_bytes - old_bytes;
     if (!utf8_is_valid(event->text, event->text_bytes)) {
@@ -262,7 +266,8 @@ static enum agx_result take_tokens(struct agx *agx, const struct agx_frame *fram
         return AGX_ERROR_UNKNOWN_CALL;
     }
     if (call->state != AGX_CALL_ACCEPTED ||
-        !agx_session_tokens(agx, tokens.tokens, tokens.tokens_count)) {
+        !agx_session_tokens(agx, tokens.tokens, tokens.tokens_count) ||
+        !agx_session_logprobs(agx, call, &tokens)) {
         return AGX_ERROR_PROTOCOL;
     }
     if (tokens.first_index != call->seen.tokens ||

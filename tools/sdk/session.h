@@ -73,6 +73,12 @@ uint8_t *agx_session_output(struct agx *agx, uint32_t *room);
 enum agx_result agx_session_queue(struct agx *agx, uint32_t bytes);
 /* Token ids in host order, into agx->tokens. False: one is not in the vocabulary. */
 bool agx_session_tokens(struct agx *agx, const uint8_t *tokens, uint32_t count);
+/* Log probabilities of the frame's tokens, which agx->tokens has already. False: they are not those
+ * that the call has asked for, or cannot be. */
+bool agx_session_logprobs(struct agx *agx, const struct agx_open_call *call,
+                          const struct wire_tokens *tokens);
+/* Where they are then. */
+struct agx_logprob *agx_session_entries(const struct agx *agx, uint32_t tokens_count);
 /* A frame of a workflow. */
 enum agx_result agx_session_flow(struct agx *agx, const struct agx_frame *frame,
                                  struct agx_event *event);

@@ -8,6 +8,7 @@
  *   round 1       the engine writes rows, outs (zeros), slots, places and the round; place p has
  *                 row p, and samples its last slot if the row needs tokens
  *   sample        a token for each place that samples, and the result of its row
+ *   logprob       if a row of the step asks: log probabilities of what it has sampled
  *   advance       places whose row has ended go to standby rows. Slot p of the next round belongs
  *                 to place p, or is empty. The number of rows of a product stays the same; only
  *                 empty slots show that fewer are used
@@ -17,6 +18,8 @@
 #define GPU_HISTORY_TOKENS 64u          /* CALL_REPEAT_TOKENS */
 #define GPU_STOP_IDS_MAX   17u          /* CALL_STOP_IDS_MAX */
 #define GPU_BIASES_MAX     64u          /* CALL_BIASES_MAX */
+#define GPU_ENTRIES_MAX    21u          /* of a token: 1 + CALL_TOP_LOGPROBS_MAX */
+#define GPU_LOGPROB_MAX    3e38f        /* CALL_LOGPROB_MAX */
 
 /* One row of the step: struct step_row, and the part of struct call_sampling that the device
  * needs. */
@@ -32,12 +35,19 @@ struct gpu_row {
     uint32_t stop_ids_count, stop_ids[GPU_STOP_IDS_MAX];
     uint32_t generated_count;   /* tokens that a penalty counts, without those of this step; */
     uint32_t biases_count;      /* and biases: both are uploaded for the rows that have them */
+    uint32_t entries;           /* log probabilities for each token; 0: none */
 };
 
 /* struct call_bias. */
 struct gpu_bias {
     uint32_t token;
     float bias;
+};
+
+/* struct call_logprob. */
+struct gpu_entry {
+    uint32_t token;
+    float logprob;
 };
 
 /* struct step_out. */
@@ -69,6 +79,23 @@ static inline struct gpu_launch gpu_sample_launch(const struct gpu_sample *args)
     struct gpu_launch launch = gpu_launch(args->places_count, 1, GPU_SAMPLE_THREADS);
     /* For each of 256 digits, the sum of weights and the number of candidates; then the result. */
     launch.shared_bytes = 256 * (sizeof(uint64_t) + sizeof(uint32_t)) + 4 * sizeof(uint64_t);
+    return launch;
+}
+
+/* Log probabilities of the tokens that the places have just sampled, by the rule of
+ * kernels/logprob.h, bit for bit; for rows that ask. The others' entries stay as they are. */
+struct gpu_logprob {
+    uint64_t logits;            /* float (places, vocab) */
+    uint64_t places, rows, outs, out_tokens;    /* as in gpu_sample */
+    uint64_t entries;           /* struct gpu_entry (rows, steps_max * GPU_ENTRIES_MAX); a row has
+                                   row->entries for each token, one token after the other */
+    uint64_t logits_stride;
+    uint32_t places_count, vocab_tokens, steps_max;
+};
+static inline struct gpu_launch gpu_logprob_launch(const struct gpu_logprob *args)
+{
+    struct gpu_launch launch = gpu_launch(args->places_count, 1, GPU_SAMPLE_THREADS);
+    launch.shared_bytes = sizeof(uint64_t) + GPU_SAMPLE_THREADS * sizeof(uint32_t);
     return launch;
 }
 

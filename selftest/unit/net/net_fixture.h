@@ -101,6 +101,9 @@ static const struct limits fixture_limits = {
     .calls_per_connection = 3,
     .context_tokens = 64,
     .vocab_tokens = FIXTURE_TOKENS,
+    .steps_per_plan = 4,
+    .top_logprobs = 2,
+    .logprob_tokens = 64,               /* the scheduler here knows no pauses */
     .frame_bytes = 4096,
     .send_bytes = 4096,
     .frames_per_pass = 8,
@@ -139,6 +142,7 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     };
     f->limits.keys = keys != NULL ? CONFIG_KEYS_MAX : 0;
     call_table_init(&f->calls, limits->calls, limits->context_tokens, arena);
+    call_logprobs_init(&f->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
     exchange_init(&f->exchange,
                   &(struct exchange_counts){.commands = limits->commands, .calls = limits->calls,
                                             .workflows = limits->workflow.workflows}, arena);
@@ -181,6 +185,11 @@ static inline void fixture_generate(struct fixture *f, uint32_t index, uint32_t 
 {
     struct call *call = fixture_call(f, index);
     ASSERT(call->state == CALL_QUEUED && call->generated_tokens < call->max_tokens);
+    uint32_t entries = call_logprob_entries(&call->sampling);
+    for (uint32_t i = 0; i < entries; i++) {
+        call_logprobs_at(&f->calls, call, call->generated_tokens)[i] =
+            (struct call_logprob){token + i, -(float)call->generated_tokens};
+    }
     call->tokens[call->prompt_tokens + call->generated_tokens++] = token;
     call->published_tokens = call->generated_tokens;
     exchange_emit(&f->exchange, &f->calls.calls[index]);

@@ -128,6 +128,7 @@ static const struct field_row {
     ROW(call, sampling.biases_count, U8), ROW(call, sampling.wants_logprobs, U8),
     ROW(call, sampling.top_logprobs, U8),
     ROW(tokens, tokens, POINTER), ROW(tokens, text, POINTER),
+    ROW(tokens, entries, U32), ROW(tokens, logprobs, POINTER),
     ROW(flow_open, nodes, POINTER), ROW(flow_open, outputs, POINTER),
     ROW(flow_open, texts, POINTER), ROW(flow_row, columns, POINTER),
     ROW(flow_answer, text, POINTER), ROW(flow_value, tokens, POINTER),
@@ -325,6 +326,20 @@ static void test_decode_bad_vector_is_refused_by_name(void **state)
     assert_true(refusals >= 60);
 }
 
+/* Of a TOKENS frame all but the log probabilities, and any other frame's payload. Fewer of them are
+ * log probabilities, too: only the client knows how many it has asked for. */
+static uint32_t whole_of(const struct vector *vector)
+{
+    union any_frame any;
+    struct wire_fault fault;
+    uint32_t payload = vector->count - WIRE_HEADER_BYTES;
+    if (vector->bytes[4] != WIRE_TOKENS) {
+        return payload;
+    }
+    assert_status(STATUS_OK, decode_frame(vector->bytes, vector->count, &any, &fault));
+    return payload - any.tokens.entries * any.tokens.tokens_count * 8;
+}
+
 /* The payload ends early: every decoder must see it, and must not read beyond it (under ASan the
  * copy on the heap makes that an error). */
 static void test_decode_every_prefix_is_refused(void **state)
@@ -337,7 +352,7 @@ static void test_decode_every_prefix_is_refused(void **state)
         /* The beginning of a name is a name, and that of an answer an answer. */
         bool is_text = vector_.bytes[4] == WIRE_PROGRAM_START || vector_.bytes[4] == WIRE_ANSWER;
         uint32_t payload = is_text ? wire_layout_of(vector_.bytes[4])->bytes
-                                   : vector_.count - WIRE_HEADER_BYTES;
+                                   : whole_of(&vector_);
         for (uint32_t count = 0; count < payload; count++) {
             union any_frame any;
             struct wire_fault fault;

@@ -64,6 +64,17 @@ static inline void feed_tokens(struct agx *agx, uint64_t call_id, uint32_t first
     feed(agx, bytes, wire_tokens_encode(&frame, tokens, bytes, sizeof bytes));
 }
 
+/* TOKENS of call 1 with one token and so many entries. */
+static inline void feed_logprobs(struct agx *agx, uint32_t first, uint32_t token,
+                                 const struct agx_logprob *entries, uint32_t count)
+{
+    uint8_t bytes[1024];
+    struct wire_tokens frame = {.call_id = 1, .first_index = first, .tokens_count = 1,
+                                .text = (const uint8_t *)"", .entries = count,
+                                .logprobs = (const uint8_t *)entries};
+    feed(agx, bytes, wire_tokens_encode(&frame, &token, bytes, sizeof bytes));
+}
+
 static inline void feed_done(struct agx *agx, uint64_t call_id, uint32_t count, uint64_t digest)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];

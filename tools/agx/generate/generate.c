@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/agx/generate/adjustment.h"
 #include "tools/agx/chat/format.h"
 #include "tools/agx/chat/history.h"
 #include "tools/agx/dial.h"
+#include "tools/agx/generate/adjustment.h"
+#include "tools/agx/generate/logprobs.h"
 #include "tools/agx/pace.h"
 #include "tools/agx/printable.h"
 
@@ -32,6 +33,7 @@ struct generate {
     struct argument_texts stops;
     struct adjustment adjustment;
     uint64_t deadline_ms;
+    uint32_t logprobs;      /* alternatives, or LOGPROBS_NONE */
     bool print_ids, stats, ignore_eos, no_bos, special, chat;
     bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
     struct printable out;
@@ -86,6 +88,7 @@ static int parse(struct generate *g, int argc, char **argv)
          "the program that the call belongs to; it goes on (default: one of its own)"},
         CLASS_ROW(g->class_name),
         RETRY_ROW(g->retry, RETRY_OF_ONE),
+        LOGPROBS_ROW(g->logprobs),
         {"--print-ids", "", ARGUMENT_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
         {"--stats", "", ARGUMENT_FLAG, &g->stats, 0, 0,
          "the terminal frame, and how the tokens came, on stderr"},
@@ -106,7 +109,9 @@ static int fill_call(struct generate *g)
 {
     struct agx_call *call = &g->call;
     call->call_id = dial_unique_call();         /* a named program remembers ids of earlier runs */
-    call->want_text = !g->print_ids;
+    call->want_logprobs = g->logprobs != LOGPROBS_NONE;
+    call->top_logprobs = call->want_logprobs ? g->logprobs : 0;
+    call->want_text = !g->print_ids && !call->want_logprobs;
     call->ignore_eos = g->ignore_eos;
     call->no_bos = g->no_bos;
     call->parse_special = g->special;
@@ -147,10 +152,13 @@ static void choose_max_tokens(struct generate *g)
 static void print_tokens(struct generate *g, const struct agx_event *event)
 {
     pace_add(&g->pace, event->tokens_count, dial_now_us());
-    if (!g->print_ids) {
+    if (event->logprobs != NULL) {
+        logprobs_print(event);
+    } else if (!g->print_ids) {
         printable_add(&g->out, event->text, event->text_bytes);
     }
-    for (uint32_t i = 0; g->print_ids && i < event->tokens_count; i++) {
+    bool ids_only = g->print_ids && event->logprobs == NULL;
+    for (uint32_t i = 0; ids_only && i < event->tokens_count; i++) {
         printf("%s%" PRIu32, g->printed_ids++ > 0 ? " " : "", event->tokens[i]);
     }
     fflush(stdout);
@@ -159,7 +167,7 @@ static void print_tokens(struct generate *g, const struct agx_event *event)
 static void print_end(struct generate *g, const struct agx_event *done)
 {
     printable_end(&g->out);
-    if (g->print_ids || !g->out.is_raw) {
+    if (!g->call.want_logprobs && (g->print_ids || !g->out.is_raw)) {
         printf("\n");
         fflush(stdout);
     }
@@ -289,7 +297,7 @@ static int connect_and_run(struct generate *g, const char *to)
 
 int generate_main(const char *to, int argc, char **argv)
 {
-    struct generate g = {.retry = {.tries_max = RETRY_OF_ONE}};
+    struct generate g = {.logprobs = LOGPROBS_NONE, .retry = {.tries_max = RETRY_OF_ONE}};
     int code = parse(&g, argc, argv);
     code = code == ARGUMENT_GO_ON ? adjustment_fill(&g.adjustment, &g.call) : code;
     code = code == ARGUMENT_GO_ON ? fill_call(&g) : code;

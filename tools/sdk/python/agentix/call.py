@@ -28,7 +28,8 @@ SHUTDOWN = next(code for code, row in frames.STATUSES.items() if row[0] == "GONE
 @dataclasses.dataclass(frozen=True)
 class Reply:
     """`finish`: length, eos, stop_id or stop_text. Times are in seconds; `digest` covers all
-    tokens. str() of it is its text."""
+    tokens. `logprobs`: for each token pairs (id, log probability), its own first; None: not asked
+    for. str() of it is its text."""
     text: str
     tokens: List[int]
     finish: str
@@ -39,6 +40,7 @@ class Reply:
     service_s: float
     total_s: float
     digest: int
+    logprobs: Optional[List[wire.Logprobs]] = None
 
     @property
     def generated_tokens(self) -> int:
@@ -84,6 +86,9 @@ class Call:
         self._frame = b"" if chat.is_conversation(request[0]) else encode(self._fields, *request)
         self.tokens: List[int] = []
         self.bytes = bytearray()
+        self.logprobs: List[wire.Logprobs] = []
+        count = request[1].logprobs
+        self._entries = 0 if count is None else 1 + count
         self._seen, self._seen_bytes = 0, 0         # over this connection
         self._read, self._read_bytes = 0, 0         # by `async for`
         self._pauses: Optional[Pauses] = None
@@ -201,18 +206,23 @@ class Call:
         if kind == frames.ACCEPT:
             self._pauses = None
         elif kind == frames.TOKENS:
-            self._take_tokens(got, *wire.tokens_and_text(got, rest))
+            logprobs, rest = wire.logprobs(got, rest)
+            self._take_tokens(got, *wire.tokens_and_text(got, rest), logprobs)
         elif kind == frames.DONE:
             self._finish(got)
 
-    def _take_tokens(self, got: wire.Fields, tokens: List[int], text: bytes) -> None:
+    def _take_tokens(self, got: wire.Fields, tokens: List[int], text: bytes,
+                     logprobs: List[wire.Logprobs]) -> None:
         if got["first_index"] != self._seen:
             raise ProtocolError("a token is missing, or comes twice")
         known = self.tokens[self._seen:self._seen + len(tokens)]
         known_text = self.bytes[self._seen_bytes:self._seen_bytes + len(text)]
         if known != tokens[:len(known)] or known_text != text[:len(known_text)]:
             raise ProtocolError("a call that was sent again has another answer")
+        if [len(each) for each in logprobs] != [self._entries] * len(tokens) * (self._entries > 0):
+            raise ProtocolError("not the log probabilities that were asked for")
         self.tokens += tokens[len(known):]
+        self.logprobs += logprobs[len(known):]
         self.bytes += text[len(known_text):]
         self._seen += len(tokens)
         self._seen_bytes += len(text)
@@ -231,7 +241,8 @@ class Call:
         self._settle(Reply(
             self.text, list(self.tokens), FINISHES[got["finish"]], got["prompt_tokens"],
             got["cached_tokens"], got["preemptions"], got["wait_us"] / 1e6,
-            got["service_us"] / 1e6, got["total_us"] / 1e6, got["digest"]))
+            got["service_us"] / 1e6, got["total_us"] / 1e6, got["digest"],
+            self.logprobs if self._entries else None))
 
     def refuse(self, error: Refused) -> None:
         if error.frame_type != frames.CALL:

@@ -112,7 +112,8 @@ class Client:
         gives. Await it for its Reply, or read it as it comes: `async for text in client.call(...)`.
 
         sampling: temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty,
-        frequency_penalty, logit_bias (a dict of token ids), seed, stop, ignore_eos."""
+        frequency_penalty, logit_bias (a dict of token ids), logprobs (how many alternatives), seed,
+        stop, ignore_eos."""
         fields = {"max_tokens": max_tokens, "thread": thread, "deadline": int(deadline_s * 1e6),
                   "program_id": wire.program_id(program or self.own_program)}
         call = Call(self, self.next_id(), fields, (prompt, Sampling(**sampling), text))

@@ -72,7 +72,8 @@ class Node:
 def _sampling(**fields: Any) -> Sampling:
     sampling = Sampling(**fields)
     if sampling.has_more:
-        raise ValueError("a workflow knows no presence_penalty, frequency_penalty or logit_bias")
+        raise ValueError("a workflow knows no presence_penalty, frequency_penalty, logit_bias, "
+                         "logprobs")
     return sampling
 
 

@@ -17,7 +17,8 @@ _BIAS = struct.Struct("<" + "".join(frames.PARTS["call_bias"].values()))
 @dataclasses.dataclass(frozen=True)
 class Sampling:
     """`stop` holds texts and token ids. Temperature 0 is greedy; then the seed does not matter.
-    `logit_bias` is given as a dict, a token id and what is added to its logit; kept are pairs."""
+    `logit_bias` is given as a dict, a token id and what is added to its logit; kept are pairs.
+    `logprobs` asks for the log probability of each token and of so many alternatives, 0 to 20."""
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -26,6 +27,7 @@ class Sampling:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logit_bias: Any = ()
+    logprobs: Optional[int] = None
     seed: Optional[int] = None
     stop: Tuple[Stop, ...] = ()
     ignore_eos: bool = False
@@ -63,14 +65,15 @@ class Sampling:
     @property
     def has_more(self) -> bool:
         """True when it asks for what only a CALL with MORE says, and no node of a workflow."""
-        return bool(self.presence_penalty or self.frequency_penalty or self.logit_bias)
+        return bool(self.presence_penalty or self.frequency_penalty or self.logit_bias or
+                    self.logprobs is not None)
 
     def more(self) -> bytes:
         """What then stands before the prompt."""
         if not self.has_more:
             return b""
-        fixed = _MORE.pack(self.presence_penalty, self.frequency_penalty, len(self.logit_bias), 0,
-                           0, b"")
+        fixed = _MORE.pack(self.presence_penalty, self.frequency_penalty, len(self.logit_bias),
+                           self.logprobs is not None, self.logprobs or 0, b"")
         return fixed + b"".join(_BIAS.pack(*bias) for bias in self.logit_bias)
 
     def stops(self) -> bytes:

@@ -15,6 +15,7 @@ HEADER_BYTES = 16
 ID_BYTES = 16
 NONE = 0xffffffff               # of an id: there is none
 Fields = Dict[str, Any]         # of a frame, by name
+Logprobs = List[Tuple[int, float]]  # of a token: ids and numbers, its own first
 _HEAD = struct.Struct("<IB3sI")
 _FORMS = {kind: struct.Struct("<" + "".join(layout.values()))
           for kind, layout in frames.LAYOUTS.items()}
@@ -91,6 +92,18 @@ def tokens_and_text(got: Fields, rest: bytes) -> Tuple[List[int], bytes]:
     if len(rest) != 4 * count + text_bytes:
         raise ProtocolError("counts do not add up")
     return list(struct.unpack_from(f"<{count}I", rest)), rest[4 * count:]
+
+
+def logprobs(got: Fields, rest: bytes) -> Tuple[List[Logprobs], bytes]:
+    """What TOKENS has behind its text: for each token pairs (id, log probability), its own first;
+    and the rest without it."""
+    count, end = got["tokens_count"], 4 * got["tokens_count"] + got["text_bytes"]
+    each = (len(rest) - end) // (8 * count) if count and len(rest) > end else 0
+    if each == 0:
+        return [], rest
+    pairs = list(struct.iter_unpack("<If", rest[end:end + 8 * count * each]))
+    return [pairs[i:i + each] for i in range(0, len(pairs), each)], \
+        rest[:end] + rest[end + 8 * count * each:]
 
 
 def digest(data: bytes, value: int = 0xcbf29ce484222325) -> int:
