@@ -36,6 +36,8 @@ struct bench {
     bool has_begun;                 /* the step in flight has run its moves */
 };
 
+enum { BENCH_ENTRIES = 3 };          /* log probabilities of a token */
+
 static inline struct sched_settings bench_settings(enum sched_policy policy)
 {
     return (struct sched_settings){
@@ -76,6 +78,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
+    call_logprobs_init(&bench.calls, BENCH_CONTEXT, BENCH_ENTRIES, arena);
     const struct workflow_limits flows = {
         .workflows = settings->workflow.workflows, .nodes = BENCH_NODES, .pieces = BENCH_PIECES,
         .tokens = BENCH_LITERALS, .rows = BENCH_FLOW_ROWS, .value_tokens = BENCH_VALUES};
@@ -90,7 +93,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     bench.step.layout = (struct step_layout){
         .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,
         .tokens_max = BENCH_PREFILL_MAX + BENCH_ROWS_MAX, .blocks_per_call = BENCH_BLOCKS_PER_CALL,
-        .moves_max = kvmem_moves_max(kv->device_blocks)};
+        .moves_max = kvmem_moves_max(kv->device_blocks), .logprobs_max = BENCH_ENTRIES};
     step_layout_init(&bench.step.layout);
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,

@@ -7,6 +7,8 @@
  */
 #include "selftest/unit/sched/bench.h"
 
+#include <math.h>
+
 enum { STEPS = 4 };
 
 static struct bench *fresh(void)
@@ -221,9 +223,73 @@ static void test_keep_what_was_published_when_the_call_ends_early(void **state)
     }
 }
 
+/* ---- log probabilities ----------------------------------------------------------------------- */
+
+/* A call that wants two alternatives, before its first step. */
+static struct call *begin_logprobs(struct bench *bench)
+{
+    uint32_t index = bench_take(bench, 1, 3, 9, 5);
+    struct call *call = bench_at(bench, index);
+    call->sampling.wants_logprobs = true;
+    call->sampling.top_logprobs = BENCH_ENTRIES - 1;
+    bench_send(bench, index);
+    bench_intake(bench);
+    assert_true(bench_launch(bench));
+    return call;
+}
+
+static void check_ring(const struct bench *bench, const struct call *call)
+{
+    for (uint32_t i = 0; i < call->published_tokens; i++) {
+        const struct call_logprob *got = call_logprobs_at(&bench->calls, call, i);
+        for (uint32_t k = 0; k < BENCH_ENTRIES; k++) {
+            struct call_logprob wanted = fake_engine_logprob(
+                &bench->engine, call->sampling.seed, call->prompt_tokens + i,
+                (struct fake_entry){call->tokens[call->prompt_tokens + i], k});
+            assert_int_equal(got[k].token, wanted.token);
+            assert_true(got[k].logprob == wanted.logprob);
+        }
+    }
+}
+
+static void test_ring_has_what_is_published_and_keeps_it_through_a_lost_step(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    const struct call *call = begin_logprobs(bench);
+    assert_true(bench_round(bench) && bench_round(bench));
+    bench_progress(bench);
+    assert_int_equal(call->published_tokens, 2);
+    check_ring(bench, call);
+    bench_lose(bench);
+    check_ring(bench, call);
+    assert_true(bench_step(bench));
+    assert_int_equal(call->published_tokens, 4);
+    check_ring(bench, call);
+}
+
+static void test_unsound_entries_refute_the_step(void **state)
+{
+    (void)state;
+    const struct call_logprob bad[] = {
+        {BENCH_VOCAB, -1}, {1, 0.5f}, {1, -(float)INFINITY}, {1, (float)NAN}};
+    for (uint32_t i = 0; i < 2 * sizeof bad / sizeof bad[0]; i++) {
+        struct bench *bench = fresh();
+        const struct call *call = begin_logprobs(bench);
+        bench_compute(bench);
+        *step_logprobs(&bench->step, 0, i % 2) = bad[i / 2];
+        bench_progress(bench);
+        assert_int_equal(call->published_tokens, 0);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_REFUTED);
+        assert_int_equal(call->generated_tokens, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring_has_what_is_published_and_keeps_it_through_a_lost_step),
+        cmocka_unit_test(test_unsound_entries_refute_the_step),
         cmocka_unit_test(test_publish_a_round_while_the_step_goes_on),
         cmocka_unit_test(test_publish_nothing_of_another_step),
         cmocka_unit_test(test_publish_nothing_that_cannot_be),
