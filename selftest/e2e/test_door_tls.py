@@ -84,13 +84,3 @@ def test_chat_over_tls_whole_and_as_events():
                   if line.startswith("data: {")]
         assert "".join(e["choices"][0]["delta"].get("content", "") for e in events) == whole
         connection.close()
-
-
-def test_client_that_leaves_tls_ends_its_call():
-    with Appliance() as a, Door(a) as d, Tls(d) as t, a.standing_still():
-        connection = t.connect()
-        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a"}))
-        d.wait_metrics(calls=1)
-        connection.sock.close()
-        connection.close()
-        wait_for(lambda: d.metrics()["clients_left_total"] >= 1, "the door hears of it")
