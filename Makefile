@@ -308,6 +308,7 @@ check: all build/docgen lab-check  ## rules of the house: includes, sizes, bans,
 # Fixed seeds: the same runs each time.
 sim-short: $(B)/agentix-sim
 	$(B)/agentix-sim --seeds 1-200 --twice
+	$(B)/agentix-sim --seeds 1-100 --engines 1-4
 	$(B)/agentix-sim --nth-fault 2
 	$(B)/agentix-sim --exhaust 4
 sim: $(B)/agentix-sim  ## simulate new seeds, for ever or for MINUTES

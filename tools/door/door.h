@@ -85,6 +85,8 @@ struct choice {                         /* one answer: a call of the appliance *
     uint32_t own_stops_count;           /* the client's, without that of the model's form */
     uint32_t last_tokens[DOOR_STOP_TOKENS];
     uint64_t tokens_heard;              /* the last of them are kept */
+    struct agx_bias biases[AGX_BIASES_MAX];
+    json_t *logprobs;                   /* of tokens, not sent yet; NULL: none (api/logprobs.c) */
     struct buffer content, reasoning;
     struct tool_call tool_calls[DOOR_TOOL_CALLS_MAX];
     uint32_t tool_calls_count;

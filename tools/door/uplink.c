@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 
 #include "tools/door/answer.h"
+#include "tools/door/api/logprobs.h"
 #include "tools/door/clock.h"
 #include "tools/door/request.h"
 #include "tools/door/stop.h"
@@ -213,6 +214,7 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
     case AGX_TOKENS:
         if (request != NULL) {
             stop_hear(choice, event->tokens, event->tokens_count);
+            logprobs_add(choice, event);
             request_heard(choice, event->text, event->text_bytes);
         }
         break;
@@ -344,6 +346,7 @@ void uplink_free_choice(struct choice *choice)
 {
     release_prompt(choice->prompt);
     answer_free(choice);
+    json_decref(choice->logprobs);
     buffer_free(&choice->content);
     buffer_free(&choice->reasoning);
     for (uint32_t i = 0; i < choice->tool_calls_count; i++) {

@@ -262,6 +262,9 @@ static void fill_call(struct choice *choice, const struct wish *wish, uint64_t c
     memcpy(call->program_id, request->program->id, AGX_ID_BYTES);
     memcpy(choice->stops, wish->stops, sizeof choice->stops);
     choice->own_stops_count = wish->own_stops_count;
+    memcpy(choice->biases, wish->biases, wish->biases_count * sizeof wish->biases[0]);
+    call->biases = choice->biases;
+    call->biases_count = wish->biases_count;
     call->stop_texts_count = wish->stops_count;
     for (uint32_t i = 0; i < wish->stops_count; i++) {
         call->stop_texts[i] = choice->stops[i];

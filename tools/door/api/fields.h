@@ -27,6 +27,8 @@ struct wish {
     struct agx_call call;
     uint64_t choices;
     bool has_seed;
+    struct agx_bias biases[AGX_BIASES_MAX];
+    uint32_t biases_count;
     char stops[AGX_STOP_TEXTS_MAX][DOOR_STOP_BYTES];
     uint32_t stops_count, own_stops_count;      /* with and without that of the model's form */
 };

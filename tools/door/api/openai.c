@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/door/api/logprobs.h"
 #include "tools/door/request.h"
 
 json_t *openai_refuse(const struct refusal *refusal)
@@ -25,8 +26,7 @@ static bool read_stream(struct request *request, const struct fields *fields)
 bool openai_read(struct request *request, const struct fields *fields, struct wish *wish)
 {
     static const char *const refused[] = {
-        "functions", "function_call", "logit_bias", "logprobs", "top_logprobs", "presence_penalty",
-        "frequency_penalty", "audio", "prediction", "web_search_options", "suffix",
+        "functions", "function_call", "audio", "prediction", "web_search_options", "suffix",
         "guided_json", "guided_regex", "guided_choice", "structured_outputs", NULL};
     const char *model = "";
     wish_begin(wish, request->door);
@@ -36,7 +36,8 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
         return false;
     }
     request_name_model(request, model[0] != '\0' ? model : request->door->model.name);
-    return wish_read_sampling(wish, fields, 2) && wish_read_stops(wish, fields, "stop");
+    return wish_read_sampling(wish, fields, 2) && logits_read(wish, fields) &&
+           wish_read_stops(wish, fields, "stop");
 }
 
 bool openai_read_tool_choice(const struct fields *fields, bool *may_call)

@@ -5,6 +5,7 @@
 
 #include "tools/door/api/chunk.h"
 #include "tools/door/endpoint.h"
+#include "tools/door/api/logprobs.h"
 #include "tools/door/api/messages.h"
 #include "tools/door/api/openai.h"
 #include "tools/door/program.h"
@@ -47,7 +48,7 @@ static bool read(struct request *request, const json_t *body)
     struct wish wish;
     const char *name = NULL;
     uint64_t max_tokens = 0;
-    bool is_valid = openai_read(request, &fields, &wish) &&
+    bool is_valid = openai_read(request, &fields, &wish) && logprobs_read_chat(&wish, &fields) &&
                     openai_read_format(&fields, json_object_get(body, "response_format")) &&
                     read_max_tokens(&fields, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) &&
@@ -104,9 +105,10 @@ static json_t *answer(struct request *request)
 {
     json_t *choices = json_array();
     for (uint32_t i = 0; i < request->choices_count; i++) {
-        const struct choice *choice = request->choices[i];
-        json_array_append_new(choices, json_pack("{sisosnss}", "index", (int)i, "message",
-                                                 message_of(choice), "logprobs", "finish_reason",
+        struct choice *choice = request->choices[i];
+        json_array_append_new(choices, json_pack("{sisososs}", "index", (int)i, "message",
+                                                 message_of(choice), "logprobs",
+                                                 logprobs_take_chat(choice), "finish_reason",
                                                  openai_finish(choice)));
     }
     json_t *whole = frame(request, "chat.completion", choices);
@@ -120,8 +122,9 @@ static json_t *answer(struct request *request)
 static json_t *chunk_of(struct request *request, uint32_t index, json_t *delta, const char *finish)
 {
     json_t *reason = finish != NULL ? json_string(finish) : json_null();
-    json_t *choices = json_pack("[{sisosnso}]", "index", (int)index, "delta", delta, "logprobs",
-                                "finish_reason", reason);
+    json_t *choices = json_pack("[{sisososo}]", "index", (int)index, "delta", delta, "logprobs",
+                                logprobs_take_chat(request->choices[index]), "finish_reason",
+                                reason);
     json_t *chunk = frame(request, "chat.completion.chunk", choices);
     if (request->wants_usage) {
         json_object_set_new(chunk, "usage", json_null());
@@ -164,10 +167,11 @@ static json_t *call_delta(const struct choice *choice, const struct piece *piece
 static void say(struct request *request, struct choice *choice, const struct piece *piece)
 {
     const struct chunk *chunks = request->own;
-    if (piece->kind == PIECE_CONTENT) {
+    bool is_content = piece->kind == PIECE_CONTENT;
+    if (is_content && choice->logprobs == NULL) {
         chunk_send(request, &chunks[choice->index], piece);
-    } else if (piece->kind == PIECE_REASONING) {
-        send(request, choice->index, json_pack("{so}", "reasoning_content",
+    } else if (is_content || piece->kind == PIECE_REASONING) {
+        send(request, choice->index, json_pack("{so}", is_content ? "content" : "reasoning_content",
                                                json_stringn(piece->text, piece->bytes)), NULL);
     } else if (piece->kind != PIECE_CALL_END) {
         send(request, choice->index, call_delta(choice, piece), NULL);

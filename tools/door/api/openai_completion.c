@@ -5,6 +5,7 @@
 
 #include "tools/door/api/chunk.h"
 #include "tools/door/endpoint.h"
+#include "tools/door/api/logprobs.h"
 #include "tools/door/api/openai.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
@@ -33,6 +34,7 @@ static bool read(struct request *request, const json_t *body)
     struct wish wish;
     uint64_t max_tokens = 16, best_of = 1;      /* the API's default */
     bool is_valid = openai_read(request, &fields, &wish) && fields_refuse(&fields, refused) &&
+                    logprobs_read_completion(&wish, &fields) &&
                     field_count(&fields, "max_tokens", 1, INT32_MAX, &max_tokens) &&
                     field_count(&fields, "best_of", 1, wish.choices, &best_of) &&
                     read_prompt(&fields, &source) && program_find(request, NULL) &&
@@ -42,11 +44,11 @@ static bool read(struct request *request, const json_t *body)
 }
 
 /* The text is given away. */
-static json_t *choice_of(const struct choice *choice, json_t *text, bool has_ended)
+static json_t *choice_of(struct choice *choice, json_t *text, bool has_ended)
 {
     json_t *reason = has_ended ? json_string(openai_finish(choice)) : json_null();
-    return json_pack("{sisosnso}", "index", (int)choice->index, "text", text, "logprobs",
-                     "finish_reason", reason);
+    return json_pack("{sisososo}", "index", (int)choice->index, "text", text, "logprobs",
+                     logprobs_take_completion(choice), "finish_reason", reason);
 }
 
 static json_t *frame(const struct request *request, json_t *choices)
@@ -93,7 +95,11 @@ static void send(struct request *request, json_t *choice)
 static void say(struct request *request, struct choice *choice, const struct piece *piece)
 {
     const struct chunk *chunks = request->own;
-    chunk_send(request, &chunks[choice->index], piece);
+    if (choice->logprobs == NULL) {
+        chunk_send(request, &chunks[choice->index], piece);
+    } else {
+        send(request, choice_of(choice, json_stringn(piece->text, piece->bytes), false));
+    }
 }
 
 static void end(struct request *request, struct choice *choice)

@@ -156,7 +156,8 @@ static bool begin_own(const struct fields *fields)
 
 static bool read(struct request *request, const json_t *body)
 {
-    static const char *const refused[] = {"background", "conversation", "prompt", NULL};
+    static const char *const refused[] = {"background", "conversation", "prompt", "top_logprobs",
+                                          NULL};
     const struct fields fields = {request, body};
     struct prompt_source source = {0};
     struct wish wish;
