@@ -81,7 +81,7 @@ def chat(text, **fields):
 
 
 class Door:
-    """`with Door("door.programs=8") as d:` has an appliance d.a and speaks HTTP at d.port."""
+    """`with Door("door.programs=16") as d:` has an appliance d.a and speaks HTTP at d.port."""
 
     def __init__(self, *settings, a=None):
         self.settings, self.given = settings, a

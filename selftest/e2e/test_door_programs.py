@@ -157,7 +157,7 @@ def test_a_class_is_learnt_when_its_programs_end():
 
 
 def test_programs_end_by_header_by_name_and_by_idleness():
-    with Door("door.program_idle=1s", "door.programs=8") as d:
+    with Door("door.program_idle=1s", "door.programs=16") as d:
         d.right(CHAT, BODIES[CHAT], {"X-Agentix-Program": "long"})
         assert d.a.stats()["programs_started"] == 1
         wait_for(lambda: d.programs() == {}, "it was idle")

@@ -129,8 +129,9 @@ class Session:
         connect = self.client._connect
 
         async def counted():
-            await connect()
+            connection = await connect()
             self.connects += 1
+            return connection
         self.client._connect = counted
         return self
 

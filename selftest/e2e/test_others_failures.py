@@ -260,6 +260,6 @@ def test_names_of_caches_that_come_from_the_wire():
     such field; reserved bytes and unknown flags are refused."""
     with witnessed() as a:
         refused(a, frame(CALL, raw_call(ids([5]))[16:], reserved=b"\1\0\0"), 23, closes=True)
-        for bit in range(5, 32):
+        for bit in range(6, 32):
             refused(a, raw_call(ids([5]), flags=1 << bit), BAD_FIELD)
         refused(a, frame(AUTH | 0x40, bytes(32)), BAD_FRAME_TYPE, closes=True)

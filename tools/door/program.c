@@ -27,7 +27,7 @@
 #include "tools/door/request.h"
 #include "tools/door/uplink.h"
 
-#define WAYS            8
+#define WAYS            16
 #define ENDED_PER_PASS  64          /* places that programs_run() looks at, at least */
 #define CONVERSATIONS   8           /* for each program */
 

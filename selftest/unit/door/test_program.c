@@ -148,9 +148,9 @@ static void test_without_a_place_a_request_is_refused(void **state)
     rig_begin();
     uint32_t refused = 0;
     rig.door.programs = NULL;
-    rig.door.options.door_programs.number = 8;
+    rig.door.options.door_programs.number = 16;
     assert_status(STATUS_OK, programs_begin(&rig.door));
-    for (uint32_t i = 0; i < 9; i++) {
+    for (uint32_t i = 0; i < 17; i++) {
         struct request *request = rig_take("/v1/chat/completions");
         char name[16];
         snprintf(name, sizeof name, "p%u", i);
