@@ -39,7 +39,8 @@ static void check_said(const struct request *request)
     ASSERT(request->state == REQUEST_ANSWERED || request->state == REQUEST_STREAMING);
     if (request->state == REQUEST_ANSWERED && !is_cut) {
         ASSERT(request->status == 200 || request->status >= 400);
-        json_t *json = json_loadb(request->out.at, request->out.count, 0, NULL);
+        json_t *json = json_loadb(request->out.at, request->out.count, JSON_ALLOW_NUL,
+                                  NULL);
         ASSERT(json_is_object(json));
         json_decref(json);
     } else if (!is_cut) {
