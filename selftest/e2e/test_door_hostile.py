@@ -237,7 +237,7 @@ def test_door_that_is_killed_leaves_nothing_at_the_appliance():
         assert d.post("/v1/completions", body, keyed)[1]["choices"] == first
 
 
-def status_of(process):
+def kernel_status(process):
     with open(inside(process.pid, "status")) as file:
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
@@ -245,8 +245,8 @@ def status_of(process):
 def test_door_is_sealed():
     with Appliance() as a, Door(a, "door.connections=100") as d:
         # It says where it listens, and is sealed then: a log may be a file, which the seal forbids.
-        wait_for(lambda: status_of(d.process)["Seccomp"] == "2", "it is sealed")
-        status = status_of(d.process)
+        wait_for(lambda: kernel_status(d.process)["Seccomp"] == "2", "it is sealed")
+        status = kernel_status(d.process)
         assert status["NoNewPrivs"] == "1", status
         assert {status[name] for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
         most = resource.prlimit(d.process.pid, resource.RLIMIT_NOFILE)
