@@ -90,11 +90,12 @@ struct choice {                         /* one answer: a call of the appliance *
     struct buffer content, reasoning;
     struct tool_call tool_calls[DOOR_TOOL_CALLS_MAX];
     uint32_t tool_calls_count;
-    bool is_begun;                      /* the appliance has accepted it */
     enum agx_finish finish;
     uint16_t code;
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
 };
+
+#define DOOR_MEMORY_TEXT "door.memory is used up: try again later"
 
 /* Why a request is not answered as it wishes. */
 struct refusal {
@@ -114,7 +115,6 @@ struct request {
     struct MHD_Connection *connection;
     int descriptor;
     bool is_suspended, is_watched, has_left;
-    uint64_t began_us;
     const struct endpoint *endpoint;
     const struct dialect *dialect;
     struct domain *domain;
@@ -191,7 +191,6 @@ struct door {
     int listener, epoll;
     uint64_t now_us;                    /* of this pass */
     uint64_t connects_us;               /* no uplink is tried before */
-    uint64_t lot;                       /* of random numbers */
     bool stops;
     struct door_stats stats;
 };

@@ -10,8 +10,6 @@
  */
 #include "tools/door/parse.h"
 
-#include "tools/door/buffer.h"
-
 #define FLAGS        (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
 /* In bytes of jansson's records, as malloc rounds them, and of the tables that grow with them. */
 #define QUOTE_BYTES  80u                /* half of a text, or of a name in an object */
@@ -37,6 +35,11 @@ uint64_t parse_bytes_max(const char *text, size_t count)
         is_text = is_text != (mark == '"');
     }
     return bytes;
+}
+
+json_t *json_of(const struct buffer *text)
+{
+    return json_stringn(text->at != NULL ? text->at : "", text->count);
 }
 
 enum parse_result parse_json(const char *text, size_t count, json_t **json, json_error_t *error)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tools/door/buffer.h"
+
 enum parse_result {
     PARSE_OK,
     PARSE_NOT_JSON,                     /* error->text says why */
@@ -13,5 +15,7 @@ enum parse_result {
 };
 /* `*json` is new, or NULL. A name that an object has twice is refused; a text may have zeros. */
 enum parse_result parse_json(const char *text, size_t count, json_t **json, json_error_t *error);
+/* What a buffer has, as a text; NULL: it is no UTF-8, or there is no memory. */
+json_t *json_of(const struct buffer *text);
 /* Bytes that reading this text may take at most. */
 uint64_t parse_bytes_max(const char *text, size_t count);

@@ -22,6 +22,7 @@
 #include "config/base/status.h"
 #include "tools/agx/chat/conversation.h"
 #include "tools/door/answer.h"
+#include "tools/door/api/logprobs.h"
 #include "tools/door/api/messages.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/http.h"
@@ -32,89 +33,6 @@
 
 #define JSON        "application/json"
 #define EVENTS      "text/event-stream; charset=utf-8"
-
-/* ---- refusals -------------------------------------------------------------------------------- */
-
-static const char *type_of(uint32_t status)
-{
-    return status == 401   ? "authentication_error"
-           : status == 404 ? "not_found_error"
-           : status == 413 ? "request_too_large"
-           : status == 429 ? "rate_limit_error"
-           : status == 503 ? "overloaded_error"
-           : status >= 500 ? "api_error"
-                           : "invalid_request_error";
-}
-
-/* What is refused may be quoted in part: half a character, or bytes that are none, are no JSON. */
-static void keep_ascii(char *text)
-{
-    for (; *text != '\0'; text++) {
-        *text = *text < ' ' || *text > '~' ? '?' : *text;
-    }
-}
-
-void request_name_model(struct request *request, const char *name)
-{
-    size_t count = strlen(name);
-    if (count >= sizeof request->model) {
-        count = sizeof request->model - 1;
-        while (count > 0 && (name[count] & 0xc0) == 0x80) {     /* not within a character */
-            count--;
-        }
-    }
-    memcpy(request->model, name, count);
-    request->model[count] = '\0';
-}
-
-bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text)
-{
-    struct refusal *refusal = &request->refusal;
-    if (refusal->status == 0) {
-        *refusal = (struct refusal){.status = status, .type = type_of(status),
-                                    .retry_s = status == 429 || status == 503 ? 1 : 0};
-        snprintf(refusal->param, sizeof refusal->param, "%s", param != NULL ? param : "");
-        snprintf(refusal->text, sizeof refusal->text, "%s", text);
-        keep_ascii(refusal->param);
-        keep_ascii(refusal->text);
-        request->door->stats.refused++;
-    }
-    return false;
-}
-
-static void write_bounds(const struct agx_fault *fault, char *text, size_t bytes)
-{
-    double scale = fault->in_thousandths ? 1000 : 1;
-    if (fault->min != 0 || fault->max != 0) {
-        snprintf(text, bytes, " (found %.10g, allowed %.10g to %.10g)",
-                 (double)(int64_t)fault->found / scale, (double)(int64_t)fault->min / scale,
-                 (double)(int64_t)fault->max / scale);
-    }
-}
-
-static uint32_t status_of(const struct agx_fault *fault)
-{
-    enum status status = status_from_wire(fault->code);
-    return status == STATUS_BUSY_DRAINING     ? 503
-           : status == STATUS_BUSY_CALL_OPEN  ? 409
-           : fault->is_busy                   ? 429
-           : status == STATUS_BAD_CALL_OPEN   ? 409
-           : status == STATUS_BAD_CALL_REUSED ? 409
-                                              : 400;
-}
-
-bool request_refuse_fault(struct request *request, const struct agx_fault *fault)
-{
-    char text[256], bounds[96] = "";
-    uint32_t status = status_of(fault);
-    write_bounds(fault, bounds, sizeof bounds);
-    snprintf(text, sizeof text, "%s%s", fault->text != NULL ? fault->text : "refused", bounds);
-    (void)request_refuse(request, status, status == 400 ? fault->field : NULL, text);
-    if (fault->retry_ms > 0) {
-        request->refusal.retry_s = (fault->retry_ms + 999) / 1000;
-    }
-    return false;
-}
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -136,7 +54,7 @@ static void run_out(struct request *request)
         request->retry_s = 1;
         request->content_type = JSON;
         request->constant = "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
-                            "\"message\":\"door.memory is used up: try again later\","
+                            "\"message\":\"" DOOR_MEMORY_TEXT "\","
                             "\"param\":null,\"code\":null}}";
         request->state = REQUEST_ANSWERED;
     }
@@ -235,6 +153,19 @@ void requests_begin(struct door *door)
     }
 }
 
+void request_name_model(struct request *request, const char *name)
+{
+    size_t count = strlen(name);
+    if (count >= sizeof request->model) {
+        count = sizeof request->model - 1;
+        while (count > 0 && (name[count] & 0xc0) == 0x80) {     /* not within a character */
+            count--;
+        }
+    }
+    memcpy(request->model, name, count);
+    request->model[count] = '\0';
+}
+
 struct request *request_take(struct door *door, const char *method, const char *path)
 {
     struct request *request = door->first_free;
@@ -245,8 +176,8 @@ struct request *request_take(struct door *door, const char *method, const char *
     door->first_free = request->next;
     responses_yield(door);
     *request = (struct request){
-        .state = REQUEST_RECEIVING, .door = door, .began_us = door->now_us, .descriptor = -1,
-        .content_type = JSON, .created_s = (int64_t)time(NULL),
+        .state = REQUEST_RECEIVING, .door = door, .descriptor = -1, .content_type = JSON,
+        .created_s = (int64_t)time(NULL),
         .endpoint = endpoint_find(method, path, &is_path)};
     name_request(request);
     door->stats.requests++;
@@ -273,7 +204,7 @@ bool request_receive(struct request *request, const void *bytes, size_t count)
     }
     if (!buffer_add(&request->body, bytes, count)) {
         buffer_free(&request->body);
-        return request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+        return request_refuse_memory(request);
     }
     return true;
 }
@@ -312,7 +243,7 @@ static json_t *parse(struct request *request)
                  error.position);
         (void)request_refuse(request, 400, NULL, text);
     } else if (result == PARSE_NO_ROOM) {
-        (void)request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+        (void)request_refuse_memory(request);
     } else if (result == PARSE_TOO_LARGE) {
         (void)request_refuse(request, 413, NULL, "the body needs more memory than door.memory");
     } else if (!json_is_object(json)) {
@@ -373,7 +304,6 @@ void request_free(struct request *request)
 void request_accepted(struct choice *choice)
 {
     struct request *request = choice->request;
-    choice->is_begun = true;
     if (request->streams && request->state == REQUEST_WAITING) {
         uint64_t before = memory_refusals();
         request->status = 200;
@@ -392,6 +322,15 @@ static void say(struct choice *choice, const struct piece *piece)
     struct request *request = choice->request;
     if (request->state == REQUEST_STREAMING) {
         request->dialect->say(request, choice, piece);
+    }
+}
+
+void request_scored(struct choice *choice, const struct agx_event *event)
+{
+    uint64_t before = memory_refusals();
+    if (event->logprobs != NULL && !is_over(choice->request)) {
+        logprobs_add(choice, event);
+        keep_whole(choice->request, before);
     }
 }
 

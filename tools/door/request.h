@@ -25,6 +25,8 @@ void request_leave(struct request *request);
 void request_name_model(struct request *request, const char *name);
 /* Refuses; the first refusal counts. `param`: the field, or NULL. Always false. */
 bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text);
+/* The same where door.memory is used up. */
+bool request_refuse_memory(struct request *request);
 /* The same for what the appliance has refused. */
 bool request_refuse_fault(struct request *request, const struct agx_fault *fault);
 /* The whole answer, as JSON, which is given away. */
@@ -39,6 +41,8 @@ void request_send_bytes(struct request *request, const char *bytes, size_t count
 /* ---- what the appliance has said ------------------------------------------------------------- */
 
 void request_accepted(struct choice *choice);
+/* Log probabilities of tokens, before the text of the same event. */
+void request_scored(struct choice *choice, const struct agx_event *event);
 void request_heard(struct choice *choice, const char *text, uint32_t bytes);
 void request_ended(struct choice *choice);
 void request_refused(struct choice *choice, const struct agx_fault *fault);

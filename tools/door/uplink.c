@@ -20,7 +20,6 @@
 #include <sys/epoll.h>
 
 #include "tools/door/answer.h"
-#include "tools/door/api/logprobs.h"
 #include "tools/door/clock.h"
 #include "tools/door/request.h"
 #include "tools/door/stop.h"
@@ -214,7 +213,7 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
     case AGX_TOKENS:
         if (request != NULL) {
             stop_hear(choice, event->tokens, event->tokens_count);
-            logprobs_add(choice, event);
+            request_scored(choice, event);
             request_heard(choice, event->text, event->text_bytes);
         }
         break;
@@ -333,7 +332,7 @@ struct choice *uplink_choice(struct door *door, struct request *request)
     return NULL;
 }
 
-static void release_prompt(struct prompt *prompt)
+void uplink_release_prompt(struct prompt *prompt)
 {
     if (prompt != NULL && --prompt->holders == 0) {
         buffer_free(&prompt->text);
@@ -344,7 +343,7 @@ static void release_prompt(struct prompt *prompt)
 
 void uplink_free_choice(struct choice *choice)
 {
-    release_prompt(choice->prompt);
+    uplink_release_prompt(choice->prompt);
     answer_free(choice);
     json_decref(choice->logprobs);
     buffer_free(&choice->content);

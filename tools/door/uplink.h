@@ -12,6 +12,8 @@ MUST_CHECK enum status uplinks_begin(struct door *door, struct domain *domain);
 const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain);
 /* A choice for a call of the request's domain; NULL: as many as there may be are open. */
 struct choice *uplink_choice(struct door *door, struct request *request);
+/* One holder of a prompt fewer; without any it is freed. NULL: nothing. */
+void uplink_release_prompt(struct prompt *prompt);
 /* Gives it back; its call must not be open. */
 void uplink_free_choice(struct choice *choice);
 /* Sends the call of a choice. False after request_refuse(). */

@@ -162,6 +162,26 @@ static void test_second_call_that_is_refused_leaves_one_answer(void **state)
     rig_end();
 }
 
+/* An answer that lacks some of its log probabilities would look whole. */
+static void test_log_probabilities_without_room_end_the_answer(void **state)
+{
+    rig_begin();
+    struct request *request = rig_ask("/v1/completions", "{\"prompt\":\"a\",\"logprobs\":1}");
+    const uint32_t token = 0;
+    const struct agx_logprob entries[] = {{0, -1}, {1, -2}};
+    const struct agx_event event = {.kind = AGX_TOKENS, .tokens = &token, .tokens_count = 1,
+                                    .logprobs = entries, .logprobs_each = 2};
+    assert_int_equal(request->state, REQUEST_WAITING);
+    memory_begin(memory_taken_bytes());
+    request_scored(request->choices[0], &event);
+    memory_begin(RIG_MEMORY);
+    assert_int_equal(request->state, REQUEST_ANSWERED);
+    assert_int_equal(request->status, 503);
+    rig_close(request->choices[0]);
+    request_free(request);
+    rig_end();
+}
+
 static void test_same_key_of_two_programs_is_two_calls(void **state)
 {
     rig_begin();
@@ -247,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_allowance_gives_a_whole_answer_or_a_refusal),
+        cmocka_unit_test(test_log_probabilities_without_room_end_the_answer),
         cmocka_unit_test(test_memory_that_ends_while_an_answer_comes_ends_it),
         cmocka_unit_test(test_kept_answers_yield_to_requests),
         cmocka_unit_test(test_second_call_that_is_refused_leaves_one_answer),

@@ -42,7 +42,7 @@ static bool read_block(struct talk *talk, const json_t *block, json_t *texts)
         return true;
     }
     return json_array_append(texts, (json_t *)(uintptr_t)block) == 0 ||
-           request_refuse(talk->request, 503, NULL, "door.memory is used up: try again later");
+           request_refuse_memory(talk->request);
 }
 
 static bool read_calls(struct talk *talk, const json_t *content)
@@ -212,11 +212,6 @@ void anthropic_count_tokens(struct request *request, const json_t *body)
 
 /* ---- out: whole ------------------------------------------------------------------------------ */
 
-static json_t *text_of(const struct buffer *text)
-{
-    return json_stringn(text->at != NULL ? text->at : "", text->count);
-}
-
 static json_t *stop_reason(const struct choice *choice)
 {
     return json_string(choice->tool_calls_count > 0             ? "tool_use"
@@ -248,16 +243,16 @@ static json_t *content_of(const struct choice *choice)
     json_t *content = json_array();
     if (choice->reasoning.count > 0) {
         json_array_append_new(content, json_pack("{sssoss}", "type", "thinking", "thinking",
-                                                 text_of(&choice->reasoning), "signature", ""));
+                                                 json_of(&choice->reasoning), "signature", ""));
     }
     if (choice->content.count > 0 || choice->tool_calls_count == 0) {
         json_array_append_new(content, json_pack("{ssso}", "type", "text", "text",
-                                                 text_of(&choice->content)));
+                                                 json_of(&choice->content)));
     }
     for (uint32_t i = 0; i < choice->tool_calls_count; i++) {
         const struct tool_call *call = &choice->tool_calls[i];
         json_array_append_new(content, json_pack("{sssssoso}", "type", "tool_use", "id", call->id,
-                                                 "name", text_of(&call->name), "input",
+                                                 "name", json_of(&call->name), "input",
                                                  input_of(call)));
     }
     return content;
@@ -321,7 +316,7 @@ static json_t *empty_block(const struct choice *choice, const struct piece *piec
     }
     const struct tool_call *call = &choice->tool_calls[piece->call];
     return json_pack("{sssssoso}", "type", "tool_use", "id", call->id, "name",
-                     text_of(&call->name), "input", json_object());
+                     json_of(&call->name), "input", json_object());
 }
 
 static void open_block(struct request *request, struct blocks *blocks, const struct choice *choice,

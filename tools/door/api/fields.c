@@ -183,10 +183,10 @@ static struct prompt *make_prompt(struct request *request, struct prompt_source 
     struct prompt *prompt = memory_take(sizeof *prompt);
     const uint32_t *ids;
     if (prompt == NULL) {
-        (void)request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+        (void)request_refuse_memory(request);
         return NULL;
     }
-    *prompt = (struct prompt){.text = source->text, .parts = source->parts,
+    *prompt = (struct prompt){.holders = 1, .text = source->text, .parts = source->parts,
                               .parts_count = source->parts_count};
     const struct vocab_input input = {
         .text = source->text.at != NULL ? source->text.at : "",
@@ -301,12 +301,8 @@ bool wish_make_choices(struct wish *wish, struct request *request, struct prompt
         fill_call(choice, wish, call_id);
         request->choices[request->choices_count++] = choice;
         is_valid = answer_begin(choice) ||
-                   request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+                   request_refuse_memory(request);
     }
-    if (prompt->holders == 0) {
-        buffer_free(&prompt->text);
-        memory_give(prompt->parts);
-        memory_give(prompt);
-    }
+    uplink_release_prompt(prompt);
     return is_valid;
 }

@@ -97,9 +97,6 @@ static json_t *describe(const struct door *door, const struct agx_logprob *entry
 void logprobs_add(struct choice *choice, const struct agx_event *event)
 {
     const struct door *door = choice->request->door;
-    if (event->logprobs == NULL) {
-        return;
-    }
     choice->logprobs = choice->logprobs != NULL ? choice->logprobs : json_array();
     for (uint32_t i = 0; i < event->tokens_count; i++) {
         const struct agx_logprob *entries = event->logprobs + (size_t)i * event->logprobs_each;

@@ -14,7 +14,7 @@ bool logprobs_read_chat(struct wish *wish, const struct fields *fields);
 /* Of completions: `logprobs` is a number. */
 bool logprobs_read_completion(struct wish *wish, const struct fields *fields);
 
-/* Tokens have come: adds their entries to the choice. */
+/* Tokens have come with their log probabilities: adds these to the choice. */
 void logprobs_add(struct choice *choice, const struct agx_event *event);
 /* All entries that were not taken yet, as chat has them: {"content": [...]}, or null. */
 json_t *logprobs_take_chat(struct choice *choice);

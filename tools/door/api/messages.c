@@ -19,7 +19,7 @@ static bool refuse(struct talk *talk, const char *param, const char *text)
 
 static bool no_memory(struct talk *talk)
 {
-    return request_refuse(talk->request, 503, NULL, "door.memory is used up: try again later");
+    return request_refuse_memory(talk->request);
 }
 
 /* `word` may be NULL. */
@@ -81,7 +81,7 @@ static json_t *read_content(struct talk *talk, const json_t *content, const char
     json_array_foreach((json_t *)(uintptr_t)content, index, part) {
         is_valid = is_valid && add_part(talk, &text, part, param);
     }
-    json_t *json = is_valid ? json_stringn(text.at != NULL ? text.at : "", text.count) : NULL;
+    json_t *json = is_valid ? json_of(&text) : NULL;
     buffer_free(&text);
     return json;
 }

@@ -8,6 +8,7 @@
 #include "tools/door/api/logprobs.h"
 #include "tools/door/api/messages.h"
 #include "tools/door/api/openai.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
@@ -61,19 +62,14 @@ static bool read(struct request *request, const json_t *body)
 
 /* ---- out: whole ------------------------------------------------------------------------------ */
 
-static json_t *text_of(const struct buffer *bytes)
-{
-    return json_stringn(bytes->at != NULL ? bytes->at : "", bytes->count);
-}
-
 static json_t *calls_of(const struct choice *choice)
 {
     json_t *calls = json_array();
     for (uint32_t i = 0; i < choice->tool_calls_count; i++) {
         const struct tool_call *call = &choice->tool_calls[i];
         json_array_append_new(calls, json_pack("{sssss{soso}}", "id", call->id, "type", "function",
-                                               "function", "name", text_of(&call->name),
-                                               "arguments", text_of(&call->arguments)));
+                                               "function", "name", json_of(&call->name),
+                                               "arguments", json_of(&call->arguments)));
     }
     return calls;
 }
@@ -82,10 +78,10 @@ static json_t *message_of(const struct choice *choice)
 {
     bool is_call = choice->tool_calls_count > 0;
     json_t *content = is_call && choice->content.count == 0 ? json_null()
-                                                            : text_of(&choice->content);
+                                                            : json_of(&choice->content);
     json_t *message = json_pack("{ssso}", "role", "assistant", "content", content);
     if (choice->reasoning.count > 0) {
-        json_object_set_new(message, "reasoning_content", text_of(&choice->reasoning));
+        json_object_set_new(message, "reasoning_content", json_of(&choice->reasoning));
     }
     if (is_call) {
         json_object_set_new(message, "tool_calls", calls_of(choice));

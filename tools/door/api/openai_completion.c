@@ -7,6 +7,7 @@
 #include "tools/door/endpoint.h"
 #include "tools/door/api/logprobs.h"
 #include "tools/door/api/openai.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
@@ -23,7 +24,7 @@ static bool read_prompt(const struct fields *fields, struct prompt_source *sourc
                               "supported by this server");
     }
     return buffer_add(&source->text, json_string_value(prompt), json_string_length(prompt)) ||
-           request_refuse(fields->request, 503, NULL, "door.memory is used up: try again later");
+           request_refuse_memory(fields->request);
 }
 
 static bool read(struct request *request, const json_t *body)
@@ -63,11 +64,8 @@ static json_t *answer(struct request *request)
 {
     json_t *choices = json_array();
     for (uint32_t i = 0; i < request->choices_count; i++) {
-        const struct buffer *text = &request->choices[i]->content;
-        json_array_append_new(choices,
-                              choice_of(request->choices[i],
-                                        json_stringn(text->at != NULL ? text->at : "",
-                                                     text->count), true));
+        struct choice *choice = request->choices[i];
+        json_array_append_new(choices, choice_of(choice, json_of(&choice->content), true));
     }
     json_t *whole = frame(request, choices);
     json_object_set_new(whole, "usage", openai_usage(request));

@@ -11,6 +11,7 @@
 #include "tools/door/endpoint.h"
 #include "tools/door/api/messages.h"
 #include "tools/door/api/openai.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 #include "tools/door/api/responses.h"
@@ -134,7 +135,7 @@ static bool begin_own(const struct fields *fields)
     struct request *request = fields->request;
     struct own *own = memory_take(sizeof *own);
     if (own == NULL) {
-        return request_refuse(request, 503, NULL, "door.memory is used up: try again later");
+        return request_refuse_memory(request);
     }
     const json_t *store = json_object_get(fields->body, "store");
     const json_t *tools = json_object_get(fields->body, "tools");
@@ -216,17 +217,12 @@ static json_t *thought_item(const struct request *request, int index, json_t *te
                      "summary", "content", content);
 }
 
-static json_t *text_of(const struct buffer *text)
-{
-    return json_stringn(text->at != NULL ? text->at : "", text->count);
-}
-
 static json_t *call_item(const struct request *request, int index, const struct tool_call *call,
                          const char *status)
 {
     return json_pack("{sosssssossso}", "id", name_item(request, "fc", index), "type",
-                     "function_call", "status", status, "name", text_of(&call->name), "call_id",
-                     call->id, "arguments", text_of(&call->arguments));
+                     "function_call", "status", status, "name", json_of(&call->name), "call_id",
+                     call->id, "arguments", json_of(&call->arguments));
 }
 
 static json_t *output_of(const struct request *request)
@@ -235,11 +231,11 @@ static json_t *output_of(const struct request *request)
     json_t *output = json_array();
     int index = 0;
     if (choice->reasoning.count > 0) {
-        json_array_append_new(output, thought_item(request, index++, text_of(&choice->reasoning)));
+        json_array_append_new(output, thought_item(request, index++, json_of(&choice->reasoning)));
     }
     if (choice->content.count > 0 || choice->tool_calls_count == 0) {
         json_array_append_new(output, message_item(request, index++, "completed",
-                                                   text_of(&choice->content)));
+                                                   json_of(&choice->content)));
     }
     for (uint32_t i = 0; i < choice->tool_calls_count; i++) {
         json_array_append_new(output, call_item(request, index++, &choice->tool_calls[i],
@@ -331,7 +327,7 @@ static json_t *open_item(const struct request *request, const struct choice *cho
                                            choice->content.count - own->from) : NULL);
     }
     if (own->kind == PIECE_REASONING) {
-        return thought_item(request, index, is_whole ? text_of(&choice->reasoning) : NULL);
+        return thought_item(request, index, is_whole ? json_of(&choice->reasoning) : NULL);
     }
     return call_item(request, index, &choice->tool_calls[choice->tool_calls_count - 1], status);
 }
@@ -366,10 +362,10 @@ static void close_item(struct request *request, const struct choice *choice)
                      text_part(json_stringn(at, count)));
     } else if (own->kind == PIECE_REASONING) {
         send_of_item(request, "response.reasoning_text.done", "rs", "text",
-                     text_of(&choice->reasoning));
+                     json_of(&choice->reasoning));
     } else {
         send_of_item(request, "response.function_call_arguments.done", "fc", "arguments",
-                     text_of(&choice->tool_calls[choice->tool_calls_count - 1].arguments));
+                     json_of(&choice->tool_calls[choice->tool_calls_count - 1].arguments));
     }
     send(request, "response.output_item.done",
          json_pack("{siso}", "output_index", own->items - 1, "item",

@@ -5,6 +5,7 @@
 
 #include "tools/door/endpoint.h"
 #include "tools/door/api/fields.h"
+#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 #include "tools/door/uplink.h"
@@ -163,7 +164,7 @@ void plain_detokenize(struct request *request, const json_t *body)
                                                         sizeof piece));
     }
     if (is_valid) {
-        json_t *content = json_stringn(text.at != NULL ? text.at : "", text.count);
+        json_t *content = json_of(&text);
         request_answer(request, json_pack("{so}", "content",
                                           content != NULL ? content : json_string("")));
     } else {
