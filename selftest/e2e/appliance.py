@@ -125,6 +125,14 @@ class Appliance:
             return None
         return wait_for(find, "listening on " + key)
 
+    def said(self, text):
+        """In how many lines of its log so far: they come by a pipe, after what they tell of."""
+        return sum(text in line for line in list(self.lines))
+
+    def wait_said(self, text, times=1):
+        wait_for(lambda: self.said(text) >= times, "it says: " + text)
+        assert self.said(text) == times, self.lines
+
     @property
     def to(self):
         return "%s:%d" % self.tcp

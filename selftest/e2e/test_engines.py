@@ -16,7 +16,6 @@ from protocol import FAILED, Client
 from skip import Skip, long
 from test_gpu import ON_SOFT
 from test_prefixes import SYSTEM, WHOLE, Ids, ask_all, tokens_of
-from test_worker import said
 
 ONE_THREAD = (NOISE, "engine.threads=1")
 KILLS = int(os.environ.get("KILLS", "1000"))
@@ -97,8 +96,8 @@ def test_more_workers_than_cpus_share_them_and_the_log_says_so():
     os.sched_setaffinity(0, one)
     try:
         with Appliance(NOISE, "engine.workers=3") as a:
-            assert said(a, "engine.workers = 3, and 1 CPUs: they share them") == 1, a.lines
-            assert said(a, " cpus=") == 0, a.lines
+            a.wait_said("engine.workers = 3, and 1 CPUs: they share them")
+            assert a.said(" cpus=") == 0, a.lines
             assert len(rows(a)) == 3
             with Client(a.tcp) as c:
                 c.generate(1, prompt(1)).check()
@@ -118,7 +117,8 @@ def test_a_worker_killed_under_load_costs_the_others_nothing():
                 wait_busy(a, load)
         assert [row["restarts"] for row in rows(a)] == [3, 3]
         assert a.stats()["calls_rerouted"] > 0
-        assert said(a, "engine 1 worker died pid=") == said(a, "engine 0 worker died pid=") == 3
+        for engine in (0, 1):
+            a.wait_said("engine %d worker died pid=" % engine, 3)
         assert all(re.match(r"ready|degraded\(engine [01] (restarting|silent)\)", word)
                    for word in load.health), load.health
         a.wait_ready()
@@ -134,7 +134,7 @@ def test_a_worker_that_hangs_under_load_is_replaced_and_its_calls_end_rightly():
             stop(worker)
             for _ in range(3):
                 wait_busy(a, load, but=1)
-            wait_for(lambda: said(a, "engine 1 worker was hung pid=%d" % worker) == 1, "it is told")
+            a.wait_said("engine 1 worker was hung pid=%d" % worker)
             wait_busy(a, load)
         assert any("engine 1" in word for word in load.health), load.health
         a.wait_ready()
@@ -179,7 +179,7 @@ def test_an_engine_that_is_given_up_leaves_and_the_last_one_ends_service():
             wait_busy(a, load)
             os.kill(rows(a)[1]["worker_pid"], signal.SIGKILL)
             wait_for(lambda: a.health().startswith("degraded(engine 1 died)"), "it is named")
-            assert said(a, "engine 1 worker failed too often: given up") == 1
+            a.wait_said("engine 1 worker failed too often: given up")
             for _ in range(3):
                 wait_busy(a, load, but=1)
         assert rows(a)[1]["state"] == "given_up", rows(a)

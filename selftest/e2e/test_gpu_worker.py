@@ -14,7 +14,7 @@ from appliance import (EMBEDDED_MODEL, HANG_S, NOISE, RANDOM_MODEL, ROOT, Applia
 from protocol import Client
 from skip import inside, long, open_files
 from test_gpu import ON_SOFT, SOFT, check, refusal
-from test_worker import open_of, poke, said, shared_parts
+from test_worker import open_of, poke, shared_parts
 
 DEVICE_FAILED = 65
 ON_GPU = ("engine.kind=cuda",) + ON_SOFT
@@ -113,7 +113,7 @@ def test_the_embedded_model_serves_by_the_gpu():
 
 def test_auto_serves_by_the_gpu_if_there_is_one():
     with Appliance(NOISE, "engine.kind=auto", *ON_SOFT) as a:
-        assert said(a, "the CPU serves") == 0
+        assert a.said("the CPU serves") == 0
         with open(inside(a.worker, "maps")) as maps:
             assert SOFT in maps.read()
 
@@ -174,11 +174,11 @@ def after(fault, word, *settings):
             faulty(a, path, fault)
             for _ in range(4):                  # until the fault has struck
                 assert serve_by_two(a, range(30), 16) == cpu
-                if said(a, word):
+                if a.said(word):
                     break
             # One that waits for the processor counts as hung, too, where engine.hang is short.
-            wait_for(lambda: a.stats()["engine_restarts"] == 1 + said(a, word) >= 2, word)
-            assert said(a, word) == 1 or settings, a.lines[-10:]
+            wait_for(lambda: a.stats()["engine_restarts"] == 1 + a.said(word) >= 2, word)
+            assert a.said(word) == 1 or settings, a.lines[-10:]
             a.wait_ready()
 
 
@@ -219,8 +219,8 @@ def test_a_worker_allocates_once_on_the_device():
 def test_a_fault_of_every_worker_ends_the_engine_and_health_says_so():
     with Appliance(NOISE, *ON_GPU, wait=False, environment={"SOFTGPU_FAULTS": "alloc:1"}) as a:
         wait_for(lambda: a.health().startswith("failed(engine died)"), "the engine is given up")
-        wait_for(lambda: said(a, "given up") == 1, "it is told")
-        assert said(a, "CUDA_ERROR_OUT_OF_MEMORY") == 3, a.lines
+        a.wait_said("given up")
+        a.wait_said("CUDA_ERROR_OUT_OF_MEMORY", 3)
         with Client(a.tcp) as c:
             assert c.generate(1, prompt(1)).error["status"] == DEVICE_FAILED
 
@@ -254,9 +254,9 @@ def test_a_driver_that_breaks_the_seal_dies_and_its_successor_serves():
                 faulty(a, path, "act:200")
                 with Client(a.tcp) as c:
                     c.generate(1, prompt(1), max_tokens=40).check()
-                wait_for(lambda: said(a, "worker died pid=") >= 2, "it dies of " + act)
-                assert said(a, "signal=%d status=0" % signal.SIGSYS) == 1, (act, a.lines)
-                assert said(a, "survived") == 0
+                wait_for(lambda: a.said("worker died pid=") >= 2, "it dies of " + act)
+                a.wait_said("signal=%d status=0" % signal.SIGSYS)
+                assert a.said("survived") == 0
 
 
 def test_the_sealed_worker_has_what_it_needs_and_no_more():
@@ -303,7 +303,7 @@ def test_a_weight_that_changes_on_the_device_is_found_by_the_canary():
     with on_gpu("engine.canary=1s", "engine.failures=0") as a:
         wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
         flip_weight(a.worker)
-        wait_for(lambda: said(a, "engine worker was wrong pid=") == 1, "the canary finds it")
+        a.wait_said("engine worker was wrong pid=")
         a.wait_ready()
         assert serve(a, range(4), 4) == cpu
 

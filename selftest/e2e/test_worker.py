@@ -36,10 +36,6 @@ def open_of(pid, name, mode):
         raise Skip("needs root, or a kernel that lets a user trace: %s" % error)
 
 
-def said(a, text):
-    return sum(text in line for line in a.lines)
-
-
 def test_a_worker_that_hangs_under_load_costs_time_only():
     alone = undisturbed(8)
     with Appliance(NOISE, "engine.hang=2s", "engine.failures=0") as a, Client(a.tcp) as c:
@@ -49,7 +45,7 @@ def test_a_worker_that_hangs_under_load_costs_time_only():
         c.start(9, PROMPT + [1], max_tokens=300)            # open, whatever happened to the others
         assert [c.finish(call_id).check().tokens for call_id in range(1, 10)] == alone + alone[:1]
         assert a.worker != worker
-        wait_for(lambda: said(a, "engine worker was hung pid=%d" % worker) == 1, "it is told")
+        a.wait_said("engine worker was hung pid=%d" % worker)
         a.wait_ready()
         assert a.stats()["engine_restarts"] >= 1
 
@@ -173,7 +169,7 @@ def test_a_flipped_bit_in_the_worker_costs_the_worker():
         worker = a.worker
         flip_weight(worker)
         wait_for(lambda: a.stats()["engine_restarts"] == 1, "the canary sees it")
-        wait_for(lambda: said(a, "engine worker was wrong pid=%d" % worker) == 1, "it is told")
+        a.wait_said("engine worker was wrong pid=%d" % worker)
         assert c.generate(2, PROMPT, max_tokens=50).check().tokens == before
         a.wait_ready()
         assert a.stats()["engine_wrong"] == 1
