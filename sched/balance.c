@@ -4,8 +4,9 @@
  *
  *   auto      the engine of the program, as long as that has a free row, or is used no more than
  *             twice as much as another; else the engine that is used least. So a program stays
- *             with its history, and one that is wide uses all engines. While another engine has
- *             nothing to do, a program whose engine has two calls moves there for good
+ *             with its history, and one that is wide uses all engines. It moves for good where
+ *             another engine has nothing to do and its own two calls, or where call after call
+ *             finds nothing, as when each prompt is cut at the front, and another is used less
  *   local     Algorithm 2: a prompt of at most sched.balance_tokens goes to the engine that is used
  *             least; a longer one to the engine that its program is assigned to, where its history
  *             is; a program without one is assigned to the engine that is used least
@@ -21,7 +22,7 @@
  * Only engines that serve get calls, as long as there is one. A call that has no engine to run on
  * waits at one that may be back (reroute.c).
  * Invariants: what the program is assigned to is a fact of program.engine alone.
- * Bounds: O(engines), and what preble asks.
+ * Bounds: O(engines), and what preble asks of each engine's cache, and auto of one.
  */
 #include "sched/balance.h"
 
@@ -84,14 +85,38 @@ static uint32_t assigned(struct sched *sched, struct program *program)
     return program->engine;
 }
 
-/* The engine of the program, or where it has more calls than rows, another that has far fewer. An
- * idle engine takes the program over: no other would come to one that is back after its death while
- * programs live long. */
-static uint32_t assigned_or_free(struct sched *sched, struct program *program)
+/* Positions of the call's prompt that the engine has. */
+static uint32_t found_at(const struct sched_engine *engine, const struct call *call)
+{
+    return sched_residency_ask(engine, call, false).positions;
+}
+
+/* True when the program loses nothing by leaving `own` for an engine that is used less: it has no
+ * call open, the one before found nothing, and `own` has nothing of this one's prompt. A single
+ * call that finds nothing says little: it may be the first of another thread. */
+static bool is_free_to_go(const struct sched_engine *own, const struct sched_engine *least,
+                          const struct call *call)
+{
+    const struct program *program = &own->sched->programs[call->program];
+    return program->active_calls == 0 && program->misses &&
+           own->open_calls > least->open_calls && found_at(own, call) == 0;
+}
+
+/* True when `least` takes the program over. An idle engine does: no other program would come to one
+ * that is back after its death while programs live long. */
+static bool should_move(const struct sched_engine *own, const struct sched_engine *least,
+                        const struct call *call)
+{
+    return (least->open_calls == 0 && own->open_calls > 1) || is_free_to_go(own, least, call);
+}
+
+/* The engine of the program, or where it has more calls than rows, another that has far fewer. */
+static uint32_t assigned_or_free(struct sched *sched, struct program *program,
+                                 const struct call *call)
 {
     const struct sched_engine *own = &sched->engines[assigned(sched, program)];
     const struct sched_engine *least = &sched->engines[find_least_used(sched)];
-    if (least->open_calls == 0 && own->open_calls > 1) {
+    if (should_move(own, least, call)) {
         return program->engine = take_turn(sched, least->index);
     }
     bool is_full = own->open_calls >= sched->settings.batch_calls;
@@ -106,8 +131,7 @@ static uint32_t longest_match(struct sched *sched, const struct call *call)
     uint32_t found = SCHED_ENGINE_NONE, most = call->prompt_tokens / 2;
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         const struct sched_engine *engine = &sched->engines[i];
-        uint32_t positions =
-            is_open(sched, i) ? sched_residency_ask(engine, call, false).positions : 0;
+        uint32_t positions = is_open(sched, i) ? found_at(engine, call) : 0;
         bool ties = found != SCHED_ENGINE_NONE && positions == most &&
                     engine->open_calls < sched->engines[found].open_calls;
         if (positions > most || ties) {
@@ -126,7 +150,7 @@ uint32_t sched_balance_route(struct sched *sched, const struct call *call)
     }
     switch (sched->settings.balance) {
     case SCHED_BALANCE_AUTO:
-        return assigned_or_free(sched, program);
+        return assigned_or_free(sched, program, call);
     case SCHED_BALANCE_LOCAL:
         return call->prompt_tokens > sched->settings.balance_tokens ? assigned(sched, program)
                                                                     : least_used(sched);

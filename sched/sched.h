@@ -114,6 +114,8 @@ struct program {
     uint64_t key_base;              /* virtual time, or lift, when it arrived */
     uint32_t ideal;                 /* its entry in the ideal system, if it is in that (ideal.h) */
     uint32_t calls_ended;
+    bool misses;                    /* its latest call found nothing in the cache, and is longer
+                                       than sched.balance_tokens */
     uint64_t started_us, last_arrival_us, last_completion_us;
     struct sched_class_ref class;   /* what programs like it have been */
     struct sched_prediction predicted;  /* when its first call came */

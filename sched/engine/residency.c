@@ -73,12 +73,14 @@ struct kvmem_answer sched_residency_ask(const struct sched_engine *engine, const
 }
 
 /* What the call has found counts as computed. */
-static void count_found(const struct sched_engine *engine, struct call *call,
+static void count_found(struct sched_engine *engine, struct call *call,
                         const struct kvmem_answer *answer)
 {
     struct stats *stats = engine->sched->stats;
     if (call->computed_tokens == 0) {
         stats->prefix_hit_tokens += answer->positions;
+        engine->sched->programs[call->program].misses =
+            answer->positions == 0 && call->prompt_tokens > engine->sched->settings.balance_tokens;
         stats->declared_hit_tokens +=
             answer->declared_blocks * engine->kv->settings.block_tokens;
     } else {

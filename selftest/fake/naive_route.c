@@ -65,12 +65,24 @@ static uint32_t assigned(struct naive_routes *routes, uint32_t program)
     return *engine;
 }
 
-static uint32_t assigned_unless_full(struct naive_routes *routes, uint32_t program)
+/* It is alone, and the call before found nothing. */
+static bool may_leave(const struct naive_routes *routes, const struct naive_asked *asked)
 {
-    uint32_t own = assigned(routes, program), turn = routes->turn;
+    bool may = asked->misses && !asked->was_open;
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        may = may && !(routes->calls[i].open && routes->calls[i].program == asked->program);
+    }
+    return may;
+}
+
+static uint32_t assigned_unless_full(struct naive_routes *routes, const struct naive_asked *asked)
+{
+    uint32_t own = assigned(routes, asked->program), turn = routes->turn;
     uint32_t other = choose(routes, true);
-    if (use_of(routes, own) > 1 && use_of(routes, other) == 0) {
-        return routes->assigned[program] = other;
+    bool leaves = use_of(routes, own) > use_of(routes, other) && may_leave(routes, asked);
+    if ((use_of(routes, own) > 1 && use_of(routes, other) == 0) ||
+        (leaves && asked->found[own] == 0)) {
+        return routes->assigned[asked->program] = other;
     }
     if (use_of(routes, own) >= routes->batch && use_of(routes, own) > 2 * use_of(routes, other)) {
         return other;
@@ -97,7 +109,7 @@ static uint32_t engine_for(struct naive_routes *routes, const struct naive_asked
 {
     switch (routes->balance) {
     case SCHED_BALANCE_AUTO:
-        return assigned_unless_full(routes, asked->program);
+        return assigned_unless_full(routes, asked);
     case SCHED_BALANCE_PROGRAM:
         return assigned(routes, asked->program);
     case SCHED_BALANCE_LOCAL:
@@ -118,11 +130,18 @@ static uint32_t engine_for(struct naive_routes *routes, const struct naive_asked
     return choose(routes, true);
 }
 
+bool naive_must_ask(const struct naive_routes *routes, const struct naive_asked *asked)
+{
+    return routes->balance == SCHED_BALANCE_PREBLE ||
+           (routes->balance == SCHED_BALANCE_AUTO && may_leave(routes, asked));
+}
+
 uint32_t naive_route(struct naive_routes *routes, const struct naive_asked *asked)
 {
     ASSERT(!routes->calls[asked->call].open);
     uint32_t engine = routes->engines == 1 ? 0 : engine_for(routes, asked);
-    routes->calls[asked->call] = (struct naive_place){.open = true, .engine = engine};
+    routes->calls[asked->call] = (struct naive_place){
+        .open = true, .engine = engine, .program = asked->program};
     return engine;
 }
 

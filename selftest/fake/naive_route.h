@@ -9,6 +9,10 @@
  *   program   as local, and all prompts are long
  *   rr        in turn          least   least used
  *   preble    where more than half of the prompt, and the most of it, is found; else least used
+ *   auto      as program, but the program is assigned to the least used engine where that has no
+ *             call and its own has several; or where that has fewer, the program's last call found
+ *             nothing, and its own has nothing for this call, which is alone. A call whose engine
+ *             is full, and used more than twice as much as another, goes there for once
  *
  * Least used: the fewest open calls; of several, the first after the engine that was chosen last
  * so, or in turn. Where an engine serves, only such are chosen.
@@ -26,18 +30,22 @@ struct naive_routes {
     uint32_t assigned[NAIVE_PROGRAMS_MAX];      /* NAIVE_ENGINE_NONE: to none */
     struct naive_place {
         bool open;
-        uint32_t engine;
+        uint32_t engine, program;
     } calls[NAIVE_CALLS_MAX];
 };
 
 /* What decides where a call goes. */
 struct naive_asked {
     uint32_t call, program, prompt;
-    const uint32_t *found;          /* positions of the prompt on each engine; for preble */
+    bool misses;                    /* its program's last call, a long one, found nothing */
+    bool was_open;                  /* it comes from another engine */
+    const uint32_t *found;          /* positions of the prompt on each engine, or NULL */
 };
 
 void naive_routes_init(struct naive_routes *routes, const struct sched_settings *settings);
 bool naive_any_serves(const struct naive_routes *routes);
+/* True when nothing can be said without `found`. */
+bool naive_must_ask(const struct naive_routes *routes, const struct naive_asked *asked);
 /* The call is open there from now on. Returns that engine. */
 uint32_t naive_route(struct naive_routes *routes, const struct naive_asked *asked);
 /* The engine serves, or does not: then no program is assigned to it any more. */

@@ -119,6 +119,11 @@ uint32_t sched_view_assigned(const struct sched *sched, uint32_t program, uint32
     return entry->in_use && entry->engine != SCHED_ENGINE_NONE ? entry->engine : none;
 }
 
+bool sched_view_misses(const struct sched *sched, uint32_t program)
+{
+    return sched->programs[program].misses;
+}
+
 uint32_t sched_view_queue(const struct sched *sched, uint32_t engine,
                           const struct sched_view_place *place, uint32_t *calls, uint32_t max)
 {

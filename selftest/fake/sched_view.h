@@ -44,6 +44,7 @@ uint32_t sched_view_found(const struct sched *sched, uint32_t engine, const stru
 uint32_t sched_view_turn(const struct sched *sched);
 /* The engine that the program of this entry is assigned to; `none`: it is assigned to none. */
 uint32_t sched_view_assigned(const struct sched *sched, uint32_t program, uint32_t none);
+bool sched_view_misses(const struct sched *sched, uint32_t program);
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 

@@ -8,8 +8,8 @@
  *   the first launch    after intake: the commands, in their order
  *
  * A few things are taken from the real one, and only checked to be possible: in which order calls
- * leave an engine, where the naive scheduler is off; what preble finds, where KV has changed since
- * it could be asked; and a pass in which a call ends as it arrives, since its entry of the process
+ * leave an engine, where the naive scheduler is off; what calls find, where KV has changed since it
+ * could be asked; and a pass in which a call ends as it arrives, since its entry of the process
  * table may be another program's by then. From the first workflow on nothing is followed: the calls
  * that it makes come in an order of their own.
  */
@@ -81,6 +81,9 @@ static void begin_pass(struct sim *sim)
         routes->was_running[i] = call->state == CALL_RUNNING;
         routes->was_cancelled[i] = call->cancel;
     }
+    for (uint32_t i = 0; i < sim->limits.programs; i++) {
+        routes->met[i].misses = sched_view_misses(&sim->loop.sched, i);     /* plans change it */
+    }
     ask_first(sim);
 }
 
@@ -127,21 +130,26 @@ static void require_open(struct sim *sim, uint32_t slot, uint32_t engine)
                 engine);
 }
 
-/* The call has come to an engine. `found`: what preble finds, or NULL. */
+/* The call has come to an engine. `found`: what each has of its prompt, or NULL. */
 static void route(struct sim *sim, uint32_t slot, const uint32_t *found, bool is_sure)
 {
     struct naive_routes *naive = naive_of(sim);
     const struct call *call = call_at(sim, slot);
+    const struct naive_asked asked = {
+        .call = slot, .program = call->program, .prompt = call->prompt_tokens,
+        .misses = sim->routes.met[call->program].misses,
+        .was_open = naive->calls[slot].open, .found = found};
+    naive->calls[slot].open = false;
     is_sure = is_sure && !sim->routes.is_taken_over &&
-              (naive->balance != SCHED_BALANCE_PREBLE || found != NULL);
+              (found != NULL || !naive_must_ask(naive, &asked));
     require_open(sim, slot, call->engine);
     if (!is_sure) {
-        naive->calls[slot] = (struct naive_place){.open = true, .engine = call->engine};
+        naive->calls[slot] = (struct naive_place){
+            .open = true, .engine = call->engine, .program = call->program};
         sim->routes.is_taken_over = true;
         return;
     }
-    uint32_t engine = naive_route(naive, &(struct naive_asked){
-        .call = slot, .program = call->program, .prompt = call->prompt_tokens, .found = found});
+    uint32_t engine = naive_route(naive, &asked);
     SIM_REQUIRE(sim, engine == call->engine, INVARIANT_ROUTE,
                 "call %u of program %u, prompt of %u tokens, goes to engine %u, not %u", slot,
                 call->program, call->prompt_tokens, call->engine, engine);
@@ -186,7 +194,6 @@ static void move(struct sim *sim, uint32_t slot, uint32_t settled)
     for (uint32_t e = 0; e < sim->limits.engines; e++) {
         found[e] = sched_view_found(&sim->loop.sched, e, call);
     }
-    naive_of(sim)->calls[slot].open = false;
     route(sim, slot, may_ask(sim, settled) ? found : NULL, sim->lockstep.is_on);
     if (sim->lockstep.is_on) {
         naive_move(&sim->lockstep.naive, slot, call->engine);
@@ -267,6 +274,7 @@ static void meet_program(struct sim *sim, const struct call *call)
                   memcmp(entry->id, call->program_id, sizeof met->id) == 0;
     if (!is_same || (is_its && entry->salt != met->salt)) {
         naive_of(sim)->assigned[call->program] = NAIVE_ENGINE_NONE;
+        met->misses = false;
     }
     met->domain = call->domain;
     met->salt = entry->salt;

@@ -46,6 +46,7 @@ struct sim_lockstep {
 struct sim_met {                    /* who had an entry of the process table last */
     uint64_t domain, salt;
     uint8_t id[CALL_PROGRAM_ID_BYTES];
+    bool misses;                    /* before the pass */
 };
 
 struct sim_routes {

@@ -151,6 +151,35 @@ static void test_auto_keeps_programs_at_their_engines(void **state)
     }
 }
 
+static uint32_t call_that_begins(struct box *box, uint32_t program, uint32_t with)
+{
+    uint32_t call = bench_take(box->bench, program, 20, 4, 0);
+    bench_at(box->bench, call)->tokens[0] = with;
+    bench_send(box->bench, call);
+    bench_intake(box->bench);
+    return call;
+}
+
+/* Programs 0 and 2 are at engine 0, beside each other, and none of engine 1 has a call. The second
+ * call of program 0 in a row that finds nothing goes there. */
+static void test_auto_moves_a_program_whose_calls_find_nothing(void **state)
+{
+    (void)state;
+    struct box *box = start(SCHED_BALANCE_AUTO, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(engine_of(box, call_that_begins(box, i, 0)), i % 2);
+        run_all(box);
+    }
+    static const uint32_t begins[] = {0, 1, 0, 1, 2, 3};
+    static const uint32_t expected[] = {0, 0, 0, 0, 0, 1};
+    for (uint32_t i = 0; i < 6; i++) {
+        (void)call_that_begins(box, 2, 0);
+        assert_int_equal(engine_of(box, call_that_begins(box, 0, begins[i])), expected[i]);
+        run_all(box);
+    }
+    assert_int_equal(box->bench->sched.programs[0].engine, 1);
+}
+
 static void test_program_keeps_its_engine(void **state)
 {
     (void)state;
@@ -453,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_local_of_no_tokens_assigns_every_call),
         cmocka_unit_test(test_auto_moves_a_program_to_an_idle_engine_and_spreads_it),
         cmocka_unit_test(test_auto_keeps_programs_at_their_engines),
+        cmocka_unit_test(test_auto_moves_a_program_whose_calls_find_nothing),
         cmocka_unit_test(test_program_keeps_its_engine),
         cmocka_unit_test(test_preble_goes_where_most_of_the_prompt_is),
         cmocka_unit_test(test_one_engine_gets_all),
