@@ -176,6 +176,15 @@ build/unicode_classes.c: tools/mkunicode.py | build/.setup
 $(O)/config/vocab/unicode_classes.o: build/unicode_classes.c config/vocab/unicode.h
 	$(call compile,$(CALLGRAPH))
 
+# The version is written again when it changes, and programs are linked again then.
+build/version.c: FORCE tools/package/version
+	@mkdir -p build
+	@tools/package/version --c >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+VERSION_OBJ := $(O)/version.o
+$(VERSION_OBJ): build/version.c config/version.h
+	$(call compile)
+
 # ---- kernels for the chip ------------------------------------------------------------------------
 # All kernels are one unit: nvcc's own start costs more than most of them. The unit is written again
 # when the kernels, the architectures or nvcc change.
@@ -221,17 +230,17 @@ $(O)/appliance/embedded.o: appliance/embedded.gguf
 $(SOFTGPU): $(SOFTGPU_SRC:%.c=$(O)/pic/%.o) $(HOST_CU_KERNELS)
 	$(call link,-shared,-lm -lpthread)
 
-$(B)/agentix: $(MAIN_OBJ) $(LIB) tools/symbols
+$(B)/agentix: $(MAIN_OBJ) $(VERSION_OBJ) $(LIB) tools/symbols
 	@echo "  GATE  tools/symbols"
 	$(Q)python3 tools/symbols $(CORE_OBJ) $(MAIN_OBJ)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_inih))
 # The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
-$(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(LIB)
+$(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(VERSION_OBJ) $(LIB)
 	$(call link,$(LDFLAGS_STATIC) $(WRAPPED),$(LDLIBS_inih))
 WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await
-$(B)/agx: $(AGX_OBJ) $(B)/libagx.a $(LIB)
+$(B)/agx: $(AGX_OBJ) $(VERSION_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
-$(B)/agentix-door: $(DOOR_OBJ) $(B)/libagx.a $(LIB)
+$(B)/agentix-door: $(DOOR_OBJ) $(VERSION_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,,-lmicrohttpd $(LDLIBS_json) $(LDLIBS_inih))
 $(B)/agentix-lab: $(LAB_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_inih))
@@ -318,7 +327,7 @@ demo: all  ## the same agents under fcfs and under the default policy, side by s
 	sh tools/demo
 
 # ---- generated documents -------------------------------------------------------------------------
-build/docgen: tools/docgen.c $(LIB)
+build/docgen: tools/docgen.c $(O)/tools/docgen_tables.o $(LIB)
 	$(call link,$(FROM_C),$(LDLIBS_inih))
 
 .PHONY: docs
@@ -329,8 +338,10 @@ docs: build/docgen  ## write the generated pages again
 	build/docgen sample >docs/agentix.ini
 	build/docgen frames >selftest/e2e/frames.py
 	build/docgen frames >tools/sdk/python/agentix/frames.py
-	@set -e; for page in protocol scheduling; do \
+	@set -e; for page in protocol scheduling operations; do \
 	    build/docgen page docs/$$page.md >build/page.md; cp build/page.md docs/$$page.md; done
+
+include tools/package/package.mk
 
 # ---- the Python client ---------------------------------------------------------------------------
 .PHONY: wheel

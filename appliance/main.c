@@ -10,30 +10,31 @@
 #include "appliance/boot/plan.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
+#include "config/version.h"
 #include "kernels/cuda/driver/images.h"
 #include "selftest/post/post.h"
 
-#define VERSION "0.1.0"
-
 enum mode { MODE_SERVE, MODE_CHECK, MODE_SELFTEST };
+
+static void print_argument(const char *name, const char *value, const char *help)
+{
+    char words[32];
+    snprintf(words, sizeof words, "%s%s%s", name, value[0] == '\0' || value[0] == '[' ? "" : " ",
+             value);
+    for (int length; *help != '\0'; help += length + (help[length] == '\n')) {
+        length = (int)strcspn(help, "\n");
+        printf("  %-22s  %.*s\n", words, length, help);
+        words[0] = '\0';
+    }
+}
 
 static void print_help(void)
 {
     printf("usage: agentix [--config FILE] [--set section.key=value]... [--check] [--selftest]\n"
-           "               [--selftest-inject] [--version] [--help]\n\n"
-           "  --config FILE   read options from an INI file; without it the defaults serve the\n"
-           "                  embedded model\n"
-           "  --set S.K=V     override one option; may be given many times\n"
-           "  --check         check options and model, print the memory plan, exit\n"
-           "  --selftest      test this machine and model, exit: 0 is passed, 1 is failed;\n"
-           "                  --selftest=quick (seconds), =full (minutes), =soak (full until\n"
-           "                  --selftest-minutes N have passed, 60)\n"
-           "  --selftest-memory SIZE\n"
-           "                  how much memory its patterns go over; else what the plan has\n"
-           "  --selftest-inject[=N]\n"
-           "                  test the self-test: flip N (10000) single bits, find each\n"
-           "  --seed N        of both; else a new one\n\n"
-           "options, as [section] key = value in the file:\n\n");
+           "               [--selftest-inject] [--version] [--help]\n\n");
+#define ARGUMENT(name, value, help) print_argument(name, value, help);
+#include "appliance/arguments.def"
+    printf("\noptions, as [section] key = value in the file:\n\n");
     config_write_help(stdout);
 }
 
@@ -98,7 +99,7 @@ static int read_line(int argc, char **argv, enum mode *mode, struct post_setting
             print_help();
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--version") == 0) {
-            printf("agentix %s protocol %d\n", VERSION, 1);
+            printf("agentix %s protocol %d\n", version_text, 1);
             images_write(stdout);
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--check") == 0) {

@@ -208,6 +208,58 @@ void command_line_help(const struct command_line *line, FILE *out)
     fputs(line->more != NULL ? line->more : "", out);
 }
 
+/* ---- help for a page of the manual ----------------------------------------------------------- */
+
+/* A bar would end the cell, and a line end the row. */
+static void write_cell(const char *text, FILE *out)
+{
+    for (; *text != '\0'; text++) {
+        fputs(*text == '|' ? "\\" : "", out);
+        fputc(*text == '\n' ? ' ' : *text, out);
+    }
+}
+
+static void write_allowed(const struct argument *row, FILE *out)
+{
+    const struct argument_choice *choice = row->value;
+    if (row->kind == ARGUMENT_CHOICE) {
+        for (uint32_t i = 0; choice->words[i] != NULL; i++) {
+            fprintf(out, "%s`%s`", i > 0 ? ", " : "", choice->words[i]);
+        }
+    } else if (row->kind == ARGUMENT_U32 || row->kind == ARGUMENT_F32 ||
+               row->kind == ARGUMENT_F64) {
+        fprintf(out, "%.10g .. %.10g", row->min, row->max);
+    }
+}
+
+/* Lines of text as a block that stays as it is. */
+static void write_block(const char *text, FILE *out)
+{
+    for (size_t length; *text != '\0'; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        fprintf(out, length > 0 ? "    %.*s\n" : "%.*s\n", (int)length, text);
+    }
+}
+
+static void write_page(const struct command_line *line, FILE *out)
+{
+    char words[64];
+    fputs("    ", out);
+    print_usage(line, out);
+    fprintf(out, line->purpose != NULL ? "\n%s\n" : "", line->purpose);
+    fputs(line->rows_count > 0 ? "\n| option | allowed | meaning |\n|---|---|---|\n" : "", out);
+    for (uint32_t i = 0; i < line->rows_count; i++) {
+        (void)row_words(&line->rows[i], words, sizeof words);
+        fprintf(out, "| `%s` | ", words);
+        write_allowed(&line->rows[i], out);
+        fputs(" | ", out);
+        write_cell(line->rows[i].help, out);
+        fputs(" |\n", out);
+    }
+    fputs("\n", out);
+    write_block(line->more != NULL ? line->more : "", out);
+}
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* True when the word is the option `name`, with or without "=value". `name` ends with a blank or
@@ -287,6 +339,21 @@ static int take_operand(const struct command_line *line, char **argv, int at)
     return ARGUMENT_GO_ON;
 }
 
+/* What asks about the program and not for its work: true when it is answered. */
+static bool answer_question(const struct command_line *line, const char *word)
+{
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        command_line_help(line, stdout);
+    } else if (strcmp(word, "--help=markdown") == 0) {
+        write_page(line, stdout);
+    } else if (line->version != NULL && strcmp(word, "--version") == 0) {
+        printf("%s %s\n", line->program, line->version);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int command_line_parse(const struct command_line *line, int argc, char **argv)
 {
     uint64_t seen = 0;
@@ -298,9 +365,7 @@ int command_line_parse(const struct command_line *line, int argc, char **argv)
             options_ended = true;
             continue;
         }
-        if (!options_ended &&
-            (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)) {
-            command_line_help(line, stdout);
+        if (!options_ended && answer_question(line, argv[at])) {
             return EXIT_COMPLETE;
         }
         if (!options_ended && argv[at][0] == '-' && argv[at][1] != '\0') {

@@ -3,6 +3,7 @@
 /*
  * What: a command line as a table of its options: name, kind, range, where the value goes, help.
  * Parsing and --help come from it. `--name VALUE` and `--name=VALUE`; `--` ends the options.
+ * `--help=markdown` prints the table for tools/package, which makes manual and completion of it.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +41,7 @@ struct command_line {
     const char *program;    /* "agx": begins every message */
     const char *command;    /* "generate", where the program has several; else NULL */
     const char *elsewhere;  /* "--to ADDRESS": stands before the command; NULL: no such option */
+    const char *version;    /* that --version prints; NULL: no such option */
     const char *usage;      /* the rest: "(--prompt TEXT | --ids 1,2,3) [OPTION]..." */
     const char *purpose;    /* one paragraph; NULL: none */
     const char *more;       /* what --help says after the options; NULL: nothing */

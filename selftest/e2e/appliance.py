@@ -21,6 +21,9 @@ EMBEDDED_MODEL = os.path.join(ROOT, "appliance", "embedded.gguf")
 # Random weights: no EOS, and another answer to each prompt. For tests that compare tokens.
 RANDOM_MODEL = os.path.join(ROOT, "build", "model-tiny.gguf")
 NOISE = "model.path=" + RANDOM_MODEL
+with open(os.path.join(ROOT, "appliance", "boot", "exit.def"), encoding="utf-8") as rows:
+    EXIT = {name: int(status) for name, status in re.findall(r"^EXIT\((\w+), +(\d+),", rows.read(),
+                                                             re.M)}
 tempfile.tempdir = "/tmp"           # paths of sockets must be short, whatever TMPDIR is
 HANG_S = float(os.environ.get("AGENTIX_HANG_S", "60"))
 # On a machine that is busy for seconds, no peer times out and no worker counts as hung.

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 
-from appliance import HANG_S, NOISE, Appliance, TextFile, run, wait_for
+from appliance import EXIT, HANG_S, NOISE, Appliance, TextFile, run, wait_for
 from protocol import (CALL, ERROR, PROGRAM, PROGRAM_END, PROGRAM_START, Client, auth, call, frame,
                       hello, proof)
 from skip import Skip
@@ -36,7 +36,7 @@ def keyed(path, *settings, **options):
 def refused_boot(*settings):
     words = [word for each in settings for word in ("--set", each)]
     done = run("agentix", "--check", *words)
-    assert done.returncode == 2, done
+    assert done.returncode == EXIT["CONFIG"], done
     return done.stderr
 
 

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, Appliance, listens, run, wait_for
+from appliance import BUILD, EXIT, HANG_S, Appliance, listens, run, wait_for
 from protocol import IGNORE_EOS, Client
 from skip import Skip, inside
 
@@ -33,7 +33,9 @@ def boot(*arguments, text=None):
 
 def test_version_and_help():
     version = run("agentix", "--version").stdout
-    assert version.startswith("agentix ")
+    assert re.match(r"agentix \d+\.\d+\.\d+\S* protocol 1$", version, re.M), version
+    for program in ("agx", "agentix-door"):
+        assert run(program, "--version").stdout.split() == [program, version.split()[1]]
     # Which GPU kernels are in it, or why there are none.
     assert re.search(r"^gpu kernels: (none: |sm_\d+a? )", version, re.M), version
     text = run("agentix", "--help").stdout
@@ -49,18 +51,18 @@ def test_check_prints_the_plan_and_exits():
 
 
 def test_unknown_argument_is_a_usage_error():
-    assert boot("--nonsense")[0] == 1
-    assert boot("--set")[0] == 1
+    assert boot("--nonsense")[0] == EXIT["USAGE"]
+    assert boot("--set")[0] == EXIT["USAGE"]
 
 
 def test_a_missing_configuration_is_named():
     status, text = boot("--check", "--config", "/nonexistent/a.ini")
-    assert status == 2 and "/nonexistent/a.ini" in text, text
+    assert status == EXIT["CONFIG"] and "/nonexistent/a.ini" in text, text
 
 
 def test_unknown_key_names_file_and_line():
     status, text = boot("--check", text=b"[sched]\npolcy = plas\n")
-    assert status == 2 and "a.ini:2" in text and "policy" in text, text
+    assert status == EXIT["CONFIG"] and "a.ini:2" in text and "policy" in text, text
 
 
 def test_bad_values_are_refused_with_the_range():
@@ -68,7 +70,7 @@ def test_bad_values_are_refused_with_the_range():
                  b"batch = 18446744073709551616", b"batch = 1 x", b"policy = best",
                  b"quantum = 5", b"batch = 2\nbatch = 3"):
         status, text = boot("--check", text=b"[sched]\n" + line + b"\n")
-        assert status == 2 and "a.ini:" in text, (line, text)
+        assert status == EXIT["CONFIG"] and "a.ini:" in text, (line, text)
 
 
 def test_set_overrides_the_file():
@@ -80,13 +82,13 @@ def test_set_overrides_the_file():
 
 def test_a_call_that_could_never_fit_is_refused_at_boot():
     status, text = boot("--check", "--set", "kv.device_blocks=2")
-    assert status == 2 and "kv.device_blocks" in text, text
+    assert status == EXIT["CONFIG"] and "kv.device_blocks" in text, text
 
 
 def test_a_plan_that_does_not_fit_memory_is_refused():
     status, text = boot("--set", "limits.calls=1000000", "--set", "limits.context_tokens=1024",
                         "--set", "kv.device_blocks=16000000", *OFF)
-    assert status == 4 and "MiB" in text, text
+    assert status == EXIT["MEMORY"] and "MiB" in text, text
 
 
 def test_a_bad_model_has_an_exit_status_of_its_own():
@@ -94,8 +96,8 @@ def test_a_bad_model_has_an_exit_status_of_its_own():
         file.write(b"GGUF" + struct.pack("<IQQ", 3, 2 ** 62, 2 ** 62))
         file.flush()
         status, text = boot("--set", "model.path=" + file.name, *OFF)
-        assert status == 3 and "offset" in text, text
-    assert boot("--set", "model.path=/nonexistent.gguf", *OFF)[0] == 3
+        assert status == EXIT["MODEL"] and "offset" in text, text
+    assert boot("--set", "model.path=/nonexistent.gguf", *OFF)[0] == EXIT["MODEL"]
 
 
 def make_model(path, preset):
@@ -146,7 +148,7 @@ def test_memory_lock_with_a_low_limit_yes_is_refused_and_auto_warns():
         command = [binary, "--set", "text.listen=", "--set", "net.tcp=127.0.0.1:0", "--set"]
         done = subprocess.run(command + ["memory.lock=yes"], preexec_fn=confine, text=True,
                               capture_output=True, timeout=HANG_S)
-        assert done.returncode == 4 and "memory.lock = yes" in done.stderr, done
+        assert done.returncode == EXIT["MEMORY"] and "memory.lock = yes" in done.stderr, done
         process = subprocess.Popen(command + ["memory.lock=auto"], preexec_fn=confine, text=True,
                                    stderr=subprocess.PIPE)
         warned = next((line for line in process.stderr if "memory is not locked" in line), None)
@@ -159,8 +161,8 @@ def test_memory_lock_with_a_low_limit_yes_is_refused_and_auto_warns():
 def test_addresses_in_use_or_beyond_loopback_are_refused():
     with Appliance() as a:
         status, text = boot("--set", "net.tcp=" + a.to, "--set", "text.listen=")
-        assert status == 5, text
-    assert boot("--check", "--set", "net.tcp=0.0.0.0:7411")[0] == 2
+        assert status == EXIT["LISTEN"], text
+    assert boot("--check", "--set", "net.tcp=0.0.0.0:7411")[0] == EXIT["CONFIG"]
 
 
 def test_a_stale_unix_socket_is_taken_over_and_a_live_one_is_not():
@@ -169,7 +171,7 @@ def test_a_stale_unix_socket_is_taken_over_and_a_live_one_is_not():
         with Client(a.unix) as c:
             c.generate(1, [1, 2, 3]).check()
         status, text = boot("--set", "net.unix=" + a.unix, *OFF)
-        assert status == 5, text
+        assert status == EXIT["LISTEN"], text
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "s")
         with socket.socket(socket.AF_UNIX) as dead:

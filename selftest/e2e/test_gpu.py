@@ -6,13 +6,13 @@ import shutil
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, run, wait_for
+from appliance import BUILD, EXIT, HANG_S, NOISE, ROOT, Appliance, run, wait_for
 from protocol import Client
 from skip import Skip
 
 SOFT = os.path.join(BUILD, "libsoftgpu.so")
 ON_SOFT = ("engine.cuda_library=" + SOFT, "engine.cublas_library=" + SOFT)
-ENGINE_EXIT = 6
+ENGINE_EXIT = EXIT["ENGINE"]
 
 
 def check(*settings, **environment):

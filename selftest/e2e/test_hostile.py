@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 import threading
 
-from appliance import (BUILD, HANG_S, NOISE, Appliance, is_alive, listens, run, stop, wait_for)
+from appliance import (BUILD, EXIT, HANG_S, NOISE, Appliance, is_alive, listens, run, stop,
+                       wait_for)
 from protocol import (FAILED, PING, PROGRAM_END, Client, Closed, Outcome, call, cancel, frame,
                       hello)
 from skip import Skip, inside, open_files
@@ -80,11 +81,11 @@ def test_the_end_of_the_core_ends_everything_with_a_status_of_its_own():
         c.start(1, PROMPT, max_tokens=900)
         c.step()
         os.kill(a.core, signal.SIGKILL)
-        assert a.process.wait(HANG_S) == 8
+        assert a.process.wait(HANG_S) == EXIT["CORE"]
         assert c.is_closed()
     assert not any(is_alive(pid) for pid in roles)
     assert not os.path.exists(a.unix)
-    assert a.stop() == 8
+    assert a.stop() == EXIT["CORE"]
 
 
 def test_no_process_survives_the_keeper_and_a_successor_takes_over():
@@ -109,7 +110,7 @@ def test_a_second_sigterm_ends_a_stopped_core_too():
     a.process.send_signal(signal.SIGTERM)
     wait_for(lambda: any("draining" in line for line in a.lines), "the first is taken")
     a.process.send_signal(signal.SIGTERM)
-    assert a.process.wait(HANG_S) == 8
+    assert a.process.wait(HANG_S) == EXIT["CORE"]
     assert not is_alive(core) and not os.path.exists(a.unix)
     a.stop()
 
@@ -175,7 +176,7 @@ def test_a_core_that_dies_ends_the_reading_of_a_model():
     with tempfile.TemporaryFile() as log, slow_load(log) as a:
         keeper = child(a.process.pid, "agentix")
         os.kill(child(keeper, "agentix-core"), signal.SIGKILL)
-        assert a.process.wait(HANG_S) == 8
+        assert a.process.wait(HANG_S) == EXIT["CORE"]
         assert not os.path.exists(a.path) and not is_loaded(log)
 
 
@@ -275,7 +276,7 @@ def test_a_boot_that_fails_leaves_no_socket_behind():
         path = os.path.join(directory, "s")
         done = run("agentix", "--set", "net.unix=" + path, "--set", "net.tcp=" + a.to, "--set",
                    "text.listen=")
-        assert done.returncode == 5, done.stderr
+        assert done.returncode == EXIT["LISTEN"], done.stderr
         assert not os.path.exists(path)
 
 
@@ -306,7 +307,7 @@ def test_a_live_instance_that_does_not_answer_is_neither_replaced_nor_waited_for
         for s in crowd:
             s.close()
         os.kill(a.core, signal.SIGCONT)
-        assert done.returncode == 5, done.stderr
+        assert done.returncode == EXIT["LISTEN"], done.stderr
         wait_for(lambda: a.stats()["connections_accepted"] >= len(crowd) - 1, "backlog is empty")
         with Client(a.unix) as c:
             c.generate(1, PROMPT).check()

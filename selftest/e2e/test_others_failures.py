@@ -16,7 +16,7 @@ import socket
 import struct
 import tempfile
 
-from appliance import HANG_S, NOISE, RANDOM_MODEL, Appliance, run
+from appliance import EXIT, HANG_S, NOISE, RANDOM_MODEL, Appliance, run
 from protocol import (ADD_BOS, AUTH, CALL, IGNORE_EOS, PING, TEXT_PROMPT, Client, call, cancel,
                       frame, hello)
 from skip import open_files
@@ -187,7 +187,7 @@ def test_model_files_that_lie():
             file.write(model_file(changes))
             file.flush()
             done = run("agentix", "--set", "model.path=" + file.name, "--check")
-            assert done.returncode == 3, (word, done.returncode, done.stderr)
+            assert done.returncode == EXIT["MODEL"], (word, done.returncode, done.stderr)
             assert "offset" in done.stderr and word in done.stderr, (word, done.stderr)
 
 
@@ -204,9 +204,9 @@ def test_objects_that_unpickle():
 def test_ports_that_listen_to_the_world():
     """SGLang's broker bound tcp://* by default; vLLM serves every address."""
     done = run("agentix", "--set", "net.tcp=0.0.0.0:0", "--check")
-    assert done.returncode == 2 and "0.0.0.0" in done.stderr, done.stderr
+    assert done.returncode == EXIT["CONFIG"] and "0.0.0.0" in done.stderr, done.stderr
     done = run("agentix", "--set", "text.listen=[::]:0", "--check")
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == EXIT["CONFIG"], done.stderr
     with Appliance(NOISE) as a:
         assert a.tcp[0] == "127.0.0.1" and a.text_address[0] == "127.0.0.1"
 

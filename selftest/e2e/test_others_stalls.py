@@ -5,7 +5,7 @@ As in test_others_failures.py, docstrings say what happened there, and a witness
 import contextlib
 import socket
 
-from appliance import NOISE, Appliance, run, wait_for
+from appliance import EXIT, NOISE, Appliance, run, wait_for
 from protocol import CANCELLED, DEADLINE, LENGTH, Client, Closed, call, cancel
 from witness import (BAD_CALL_UNKNOWN, BAD_PROMPT_LENGTH, BUSY_CALLS, LONG, PROMPT, reference,
                      refused, start_together, witnessed)
@@ -98,7 +98,7 @@ def test_a_call_that_can_never_fit():
         with Client(a.tcp) as c:
             c.generate(1, [5] * 200, max_tokens=56).check()
     done = run("agentix", "--set", "kv.device_blocks=3", "--check")
-    assert done.returncode == 2 and "kv.device_blocks" in done.stderr, done.stderr
+    assert done.returncode == EXIT["CONFIG"] and "kv.device_blocks" in done.stderr, done.stderr
 
 
 def many_calls_through(a, calls, max_tokens):

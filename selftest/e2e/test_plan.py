@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, run
+from appliance import BUILD, EXIT, HANG_S, run
 from skip import Skip
 
 CONFIGS = int(os.environ.get("CONFIGS", "300"))
@@ -74,7 +74,7 @@ def test_usual_models_fit_with_their_path_alone_or_say_what_does():
                 print("  %s: weights %.0f MiB, kv %.0f, rest %.0f" % (
                     preset, where["weights"], where["kv"], where["rest"]))
                 continue
-            assert done.returncode == 4, done.stderr
+            assert done.returncode == EXIT["MEMORY"], done.stderr
             words = advice(done)
             print("  %s: %s" % (preset, words))
             if words is not None:
@@ -86,7 +86,7 @@ def test_the_command_for_a_plan_that_does_not_fit_fits():
                  ["limits.connections=65536", "net.send_bytes=16MiB", "limits.calls=1048576"],
                  ["limits.calls=1048576", "sched.batch=1024", "kv.device_blocks=16000000"]):
         done = check(*sets)
-        assert done.returncode == 4 and "MiB are" in done.stderr, (sets, done.stderr)
+        assert done.returncode == EXIT["MEMORY"] and "MiB are" in done.stderr, (sets, done.stderr)
         words = advice(done)
         print("  " + shlex.join(["agentix"] + words))
         assert_fits(words)
@@ -97,7 +97,7 @@ def test_weights_that_exceed_memory_have_no_command():
         path = make(directory, "llama-3.1-8b", "--layers", "256", "--dim", "32768", "--heads",
                     "256", "--ffn", "131072")
         done = check("model.path=" + path)
-        assert done.returncode == 4 and advice(done) is None, done.stderr
+        assert done.returncode == EXIT["MEMORY"] and advice(done) is None, done.stderr
 
 
 @contextlib.contextmanager
@@ -129,7 +129,7 @@ def test_a_plan_beyond_the_limit_of_the_control_group_is_refused_with_a_command_
     with control_group(32 << 20) as enter:
         done = inside(enter, "--set", "net.send_bytes=1MiB", *off)
         found = re.search(r"([\d.]+) MiB are left in the control group", done.stderr)
-        assert done.returncode == 4 and found and 24 < float(found[1]) <= 32, done
+        assert done.returncode == EXIT["MEMORY"] and found and 24 < float(found[1]) <= 32, done
         words = advice(done)
         print("  " + shlex.join(["agentix"] + words))
         done = inside(enter, "--check", *words)
@@ -190,7 +190,7 @@ def test_drawn_configurations_end_in_a_known_status_and_a_sentence():
     chance = random.Random(SEED)
     rows = [row for row in options() if not row[0].startswith("prefix.")]
     assert len(rows) > 50, rows
-    ended = {0: 0, 2: 0, 3: 0, 4: 0, 6: 0}
+    ended = {EXIT[name]: 0 for name in ("OK", "CONFIG", "MODEL", "MEMORY", "ENGINE")}
     with tempfile.TemporaryDirectory() as directory:
         models = ["", "/dev/null", __file__]
         models += [make(directory, preset, "--type", "q4_0") for preset in USUAL]
@@ -203,9 +203,10 @@ def test_drawn_configurations_end_in_a_known_status_and_a_sentence():
             assert done.returncode in ended, (sets, done.returncode, done.stderr)
             assert done.returncode == 0 or re.search(r"\w{3,} \w+", done.stderr), (sets, done)
             ended[done.returncode] += 1
-            words = advice(done) if done.returncode == 4 else None
+            words = advice(done) if done.returncode == EXIT["MEMORY"] else None
             if words is not None:
                 assert_fits(words)
     print("  %d configurations of seed %d: %s" % (
         CONFIGS, SEED, ", ".join("%d end with %d" % (n, status) for status, n in ended.items())))
-    assert CONFIGS < 100 or min(ended[0], ended[2], ended[4]) > 0, ended
+    usual = [ended[EXIT[name]] for name in ("OK", "CONFIG", "MEMORY")]
+    assert CONFIGS < 100 or min(usual) > 0, ended

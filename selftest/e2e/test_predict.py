@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from appliance import ROOT, Appliance, run
+from appliance import EXIT, ROOT, Appliance, run
 from protocol import Client
 from skip import Skip
 
@@ -201,7 +201,7 @@ def test_boot_reads_a_predictor_and_serves():
 
 def refusal(path):
     done = run("agentix", "--check", "--set", "sched.predictor=" + path)
-    assert done.returncode == 2, (done.returncode, done.stderr)
+    assert done.returncode == EXIT["CONFIG"], (done.returncode, done.stderr)
     return done.stderr
 
 

@@ -4,7 +4,7 @@ refused at boot where they are wrong."""
 import os
 import signal
 
-from appliance import NOISE, RANDOM_MODEL, Appliance, TextFile, run, wait_for
+from appliance import EXIT, NOISE, RANDOM_MODEL, Appliance, TextFile, run, wait_for
 from protocol import ADD_BOS, Client
 from test_auth import ALICE, BOB, KeyFile, keyed
 
@@ -95,7 +95,7 @@ def test_after_a_kill_they_are_computed_again_and_no_call_is_lost(kills=10):
 def refused(path, *more):
     done = run("agentix", "--check", "--set", NOISE, "--set", "prefix.1=" + path,
                *[word for each in more for word in ("--set", each)])
-    assert done.returncode == 2, done
+    assert done.returncode == EXIT["CONFIG"], done
     return done.stderr
 
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, Appliance, listens, wait_for
+from appliance import BUILD, EXIT, HANG_S, Appliance, listens, wait_for
 from protocol import Client
 from skip import inside, open_files
 
@@ -77,7 +77,7 @@ def test_more_places_than_the_system_has_descriptors_are_refused():
             [binary, "--set", "text.listen=", "--set", "net.tcp=127.0.0.1:0", "--set",
              "limits.connections=100"], preexec_fn=confine, text=True, capture_output=True,
             timeout=HANG_S)
-        assert done.returncode == 7 and "limits.connections = 100" in done.stderr, done
+        assert done.returncode == EXIT["SYSTEM"] and "limits.connections = 100" in done.stderr, done
 
 
 def test_what_was_open_by_mistake_is_closed():

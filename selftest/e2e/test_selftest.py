@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from appliance import BUILD, NOISE, RANDOM_MODEL, run, wait_for
+from appliance import BUILD, EXIT, NOISE, RANDOM_MODEL, run, wait_for
 from skip import long
 
 
@@ -109,7 +109,8 @@ def test_a_check_that_dies_fails_and_the_others_run():
 
 def test_too_much_memory_is_refused():
     done = run("agentix", "--selftest", "--selftest-memory", "100000GiB")
-    assert done.returncode == 4 and "selftest" in done.stdout, done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert done.returncode == EXIT["MEMORY"] and "selftest" in done.stdout, said
 
 
 def test_bad_arguments_are_refused():
@@ -118,4 +119,4 @@ def test_bad_arguments_are_refused():
                         (("--selftest", "--seed"), "empty"),
                         (("--selftest=fast",), "unknown argument --selftest=fast")):
         done = run("agentix", *words)
-        assert done.returncode == 1 and said in done.stderr, done.stderr
+        assert done.returncode == EXIT["USAGE"] and said in done.stderr, done.stderr

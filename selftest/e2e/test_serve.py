@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 
-from appliance import HANG_S, NOISE, Appliance, run, wait_for
+from appliance import EXIT, HANG_S, NOISE, Appliance, run, wait_for
 from models import model
 from protocol import (ADD_BOS, CALL, CANCELLED, DEADLINE, IGNORE_EOS, LENGTH, STOP_ID, STOP_TEXT,
                       WANT_TEXT, Client, Closed, call, frame, hello)
@@ -218,7 +218,7 @@ def test_all_kernels_that_the_cpu_has_give_the_same_tokens_and_others_are_refuse
                 answers.append(serve_all(a, asked, 10))
         else:
             refused = run("agentix", "--check", "--set", NOISE, "--set", "engine.simd=" + simd)
-            assert refused.returncode == 2, (simd, refused.stderr)
+            assert refused.returncode == EXIT["CONFIG"], (simd, refused.stderr)
             assert f"engine.simd = {simd}: this CPU lacks what that takes" in refused.stderr
     assert all(answer == answers[0] for answer in answers)
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/version.h"
 #include "config/keys.h"
 #include "tools/agx/command.h"
 #include "tools/agx/dial.h"
@@ -120,7 +121,7 @@ int main(int argc, char **argv)
          "at most 63 bytes (default: a random one)"},
     };
     const struct command_line line = {
-        .program = "agx",
+        .program = "agx", .version = version_text,
         .usage = "[--to unix:PATH|HOST:PORT] [--key-file FILE] [--affinity KEY] COMMAND "
                  "[OPTION]...",
         .more = more, .rest = &rest, .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};

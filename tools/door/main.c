@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "config/version.h"
 #include "tools/agx/chat/conversation.h"
 #include "tools/command_line.h"
 #include "tools/door/clock.h"
@@ -59,7 +60,7 @@ static int parse(struct line *line, int argc, char **argv)
          "checks options and model, prints the memory plan, exits"},
     };
     const struct command_line command = {
-        .program = "agentix-door", .usage = "[OPTION]...",
+        .program = "agentix-door", .version = version_text, .usage = "[OPTION]...",
         .purpose = "Serves OpenAI's and Anthropic's HTTP APIs in front of a running appliance.",
         .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
     return command_line_parse(&command, argc, argv);
