@@ -182,7 +182,7 @@ build/version.c: FORCE tools/package/version
 	@tools/package/version --c >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 VERSION_OBJ := $(O)/version.o
-$(VERSION_OBJ): build/version.c config/version.h
+$(VERSION_OBJ): build/version.c appliance/boot/version.h
 	$(call compile)
 
 # ---- kernels for the chip ------------------------------------------------------------------------
@@ -462,10 +462,11 @@ build/.setup-tests: SETUP = tests
 build/.setup-fleet: SETUP = fleet
 build/.setup-door: SETUP = door
 build/.setup-fuzz: SETUP = fuzz
+build/.setup-package: SETUP = package
 build/.setup-tests: | build/.setup
-build/.setup-fleet build/.setup-fuzz: | build/.setup-tests
+build/.setup-fleet build/.setup-fuzz build/.setup-package: | build/.setup-tests
 build/.setup-door: selftest/e2e/clients.txt | build/.setup-fleet
-build/.setup build/.setup-tests build/.setup-fleet build/.setup-door build/.setup-fuzz: tools/setup
+build/.setup $(addprefix build/.setup-,tests fleet door fuzz package): tools/setup
 	@mkdir -p build
 	@sh tools/setup $(SETUP)
 	@touch $@
@@ -476,4 +477,4 @@ clean:  ## remove build/
 help:  ## this list
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build -path build/deb -prune -o -name '*.d' -type f -print 2>/dev/null)

@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "appliance/boot/boot.h"
+#include "appliance/boot/inherited.h"
 #include "appliance/boot/plan.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
-#include "config/version.h"
+#include "appliance/boot/version.h"
 #include "kernels/cuda/driver/images.h"
 #include "selftest/post/post.h"
 
@@ -143,13 +144,13 @@ static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_s
     return mode == MODE_SELFTEST ? post_run(boot, selftest) : keeper_run(boot);
 }
 
-/* Descriptors that were inherited by mistake would take the places of connections. The log would
- * write to a descriptor of ours that became 0, 1 or 2, so these are filled: "/" is there even in an
- * empty chroot, and refuses both reading and writing. */
+/* Descriptors that were inherited by mistake, and not handed over, would take the places of
+ * connections. The log would write to a descriptor of ours that became 0, 1 or 2, so these are
+ * filled: "/" is there even in an empty chroot, and refuses both reading and writing. */
 static void hold_standard_descriptors(void)
 {
     int handle = 0;
-    close_range(STDERR_FILENO + 1, ~0u, 0);
+    close_range(STDERR_FILENO + 1 + inherited_count(), ~0u, 0);
     do {
         handle = open("/", O_PATH | O_DIRECTORY);
     } while (handle >= 0 && handle <= STDERR_FILENO);

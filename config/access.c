@@ -8,53 +8,76 @@
 #include "config/options.h"
 
 /*
- * What: lists of users and groups by number, `1000, 1001`, and the search in them;
- * address.c has those of addresses.
- * Why numbers: to look up a name reads files and may use the network, allocate and wait.
+ * What: lists of users and groups, `1000, agentix`, and the search in them; accounts.c has the
+ * numbers of names, address.c lists of addresses.
  * Why root and our own user are always allowed: both can read our memory anyway.
  */
 
-/* Reads one number and the separator after it. False when there is no number, or when it needs more
- * than 32 bits. */
-static bool take_number(const char **text, uint32_t *number)
+#define NAME_BYTES 33               /* terminator included */
+
+struct list {
+    const char *key, *accounts;     /* the option; the file that has the names */
+};
+static const struct list users = {"uids", "/etc/passwd"}, groups = {"gids", "/etc/group"};
+
+/* Takes the next word of a list and the comma after it. False when there is none, or when it is too
+ * long for a name. */
+static bool take_word(const char **text, char *word)
 {
     const char *at = *text;
-    uint64_t value = 0;
-    for (; *at >= '0' && *at <= '9' && value <= UINT32_MAX; at++) {
-        value = value * 10 + (uint64_t)(*at - '0');
+    size_t length = 0;
+    for (; *at != '\0' && *at != ',' && *at != ' ' && length + 1 < NAME_BYTES; at++) {
+        word[length++] = *at;
     }
-    /* To the kernel the largest number means that no user is named. */
-    if (at == *text || value >= UINT32_MAX) {
-        return false;
-    }
-    *number = (uint32_t)value;
+    word[length] = '\0';
     bool more = *at == ',';
     at += more;
     while (*at == ' ') {
         at++;
     }
     *text = at;
-    return more == (*at != '\0');
+    return length > 0 && more == (*at != '\0');
 }
 
-static enum status fill_list(const struct options *options, const char *key, uint32_t *ids,
-                             uint32_t *ids_count, struct config_error *error)
+/* A name does not begin with a digit. */
+static enum status fill_id(const struct list *list, const char *word, uint32_t *id,
+                           struct config_error *problem)
 {
-    const struct option_row *row = config_options_find("auth", key);
-    ASSERT(row != NULL && row->type == OPTION_TEXT);
-    const char *text = config_value(options, row)->text;
-    *ids_count = 0;
-    while (*text != '\0') {
-        if (*ids_count == CONFIG_ACCESS_IDS_MAX || !take_number(&text, &ids[*ids_count])) {
-            config_error_begin(error, options, row);
-            return config_error_add(error, "not a list of numbers, "
-                                           "allowed up to 16 like 1000, 1001");
+    if (word[0] < '0' || word[0] > '9') {
+        return config_account_find(list->accounts, word, id, problem);
+    }
+    return config_account_number(word, '\0', id)
+               ? STATUS_OK : config_error_set(problem, "'%s' is no number of 32 bits", word);
+}
+
+/* Words of a list into `ids`; `problem` says what is wrong with the text. */
+static enum status read_list(const char *text, const struct list *list, uint32_t *ids,
+                             uint32_t *ids_count, struct config_error *problem)
+{
+    char word[NAME_BYTES];
+    for (*ids_count = 0; *text != '\0'; ++*ids_count) {
+        if (*ids_count == CONFIG_ACCESS_IDS_MAX || !take_word(&text, word)) {
+            return config_error_set(problem, "not a list of numbers and names, allowed up to 16 "
+                                             "like 1000, agentix");
         }
-        ++*ids_count;
+        TRY(fill_id(list, word, &ids[*ids_count], problem));
     }
     return STATUS_OK;
 }
 STATIC_ASSERT(CONFIG_ACCESS_IDS_MAX == 16, "the text above says 16");
+
+static enum status fill_list(const struct options *options, const struct list *list, uint32_t *ids,
+                             uint32_t *ids_count, struct config_error *error)
+{
+    const struct option_row *row = config_options_find("auth", list->key);
+    struct config_error problem = {.text = ""};
+    ASSERT(row != NULL && row->type == OPTION_TEXT);
+    if (read_list(config_value(options, row)->text, list, ids, ids_count, &problem) == STATUS_OK) {
+        return STATUS_OK;
+    }
+    config_error_begin(error, options, row);
+    return config_error_add(error, "%s", problem.text);
+}
 
 static enum status fill_peers(const struct options *options, const char *section, const char *key,
                               struct config_peers *peers, struct config_error *error)
@@ -77,8 +100,8 @@ enum status config_access_fill(struct config_access *access, const struct option
         .own_uid = own_uid,
         .tcp_needs_key = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK,
     };
-    TRY(fill_list(options, "uids", access->uids, &access->uids_count, error));
-    TRY(fill_list(options, "gids", access->gids, &access->gids_count, error));
+    TRY(fill_list(options, &users, access->uids, &access->uids_count, error));
+    TRY(fill_list(options, &groups, access->gids, &access->gids_count, error));
     TRY(fill_peers(options, "net", "proxy", &access->proxies, error));
     return fill_peers(options, "text", "peers", &access->askers, error);
 }

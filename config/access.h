@@ -23,6 +23,11 @@ struct config_access {
 MUST_CHECK enum status config_access_fill(struct config_access *access,
                                           const struct options *options, uint32_t own_uid,
                                           struct config_error *error);
+/* The number of a name in `path`, which is /etc/passwd or /etc/group; for access.c. BOOT_ONLY. */
+MUST_CHECK enum status config_account_find(const char *path, const char *name, uint32_t *id,
+                                           struct config_error *error);
+/* True when decimal digits up to `end` are the number of a user or group; for access.c. */
+bool config_account_number(const char *text, char end, uint32_t *number);
 /* True when a process of this user and these groups may connect. */
 bool config_access_allows(const struct config_access *access, uint32_t uid, const uint32_t *gids,
                           uint32_t gids_count);

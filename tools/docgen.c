@@ -8,6 +8,7 @@
  *   events    docs/events.md           from config/base/events.def
  *   frames    selftest/e2e/frames.py   from net/frames.def, config/base/finish.def and status.def;
  *                                      tools/sdk/python has the same file
+ *   table NAME                         a table alone, for the manual (tools/package)
  *   page FILE                          a page written by hand, with the tables that it asks for
  *
  * A page asks for a table by two marks, and what lies between them is written anew:
@@ -391,19 +392,22 @@ static void write_python(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: docgen config|sample|stats|events|frames|page FILE\n");
+    fprintf(stderr, "usage: docgen config|sample|stats|events|frames|table NAME|page FILE\n");
     return 2;
 }
 
 int main(int count, char **arguments)
 {
     const char *mode = count >= 2 ? arguments[1] : "";
-    bool is_page = strcmp(mode, "page") == 0, is_good = true;
-    if (count != (is_page ? 3 : 2)) {
+    bool is_page = strcmp(mode, "page") == 0, is_table = strcmp(mode, "table") == 0;
+    bool is_good = true;
+    if (count != (is_page || is_table ? 3 : 2)) {
         return usage();
     }
     if (is_page) {
         is_good = write_page(arguments[2]);
+    } else if (is_table) {
+        is_good = write_table(arguments[2], "");
     } else if (strcmp(mode, "config") == 0) {
         config_write_markdown(stdout);
     } else if (strcmp(mode, "sample") == 0) {

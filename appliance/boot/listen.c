@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: bind and listen, before anything slow, so that a second instance on an address fails at
- * once. A path that a dead instance has left is taken over; one that answers is not.
+ * once. A path that a dead instance has left is taken over; one that answers is not. A socket that
+ * the service manager has opened is used instead of a new one (inherited.c); its path is not ours.
  */
 #include "appliance/boot/listen.h"
 
@@ -15,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "appliance/boot/inherited.h"
 #include "appliance/log.h"
 #include "config/address.h"
 
@@ -55,6 +57,11 @@ static enum boot_exit open_unix(const char *path, int backlog, int *listener)
 {
     struct sockaddr_un address;
     unix_address(&address, path);
+    *listener = inherited_take((const struct sockaddr *)&address, backlog);
+    if (*listener >= 0) {
+        log_event(LOG_INFO, "listening net.unix=%s inherited", path);
+        return BOOT_EXIT_OK;
+    }
     if (unix_path_is_stale(&address)) {
         unlink(path);
     }
@@ -121,6 +128,11 @@ static enum boot_exit open_inet(const char *key, const char *value, int backlog,
         return BOOT_EXIT_CONFIG;
     }
     socklen_t length = inet_address(&storage, &parsed);
+    *listener = inherited_take((const struct sockaddr *)&storage, backlog);
+    if (*listener >= 0) {
+        log_inet(key, *listener);
+        return BOOT_EXIT_OK;
+    }
     int handle = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int on = 1;
     if (handle < 0 || setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
@@ -181,6 +193,7 @@ static enum boot_exit open_all(struct boot *boot)
 enum boot_exit listen_open(struct boot *boot)
 {
     enum boot_exit exit_status = open_all(boot);
+    inherited_close_rest();
     if (exit_status != BOOT_EXIT_OK) {
         listen_remove(boot);
     } else if (boot->listeners[BOOT_LISTENER_UNIX] < 0 && boot->listeners[BOOT_LISTENER_TCP] < 0) {

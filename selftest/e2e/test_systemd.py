@@ -139,6 +139,7 @@ def test_unit_is_valid_for_systemd():
         with open(os.path.join(FILES, "agentix.service"), encoding="utf-8") as unit, \
                 open(path, "w", encoding="utf-8") as copy:
             copy.write(unit.read().replace("/usr/bin/agentix", os.path.join(BUILD, "agentix")))
+        shutil.copy(os.path.join(FILES, "agentix.socket"), directory)
         for drop_in in (None, "gpu.conf"):
             if drop_in:
                 os.mkdir(path + ".d")
@@ -168,7 +169,8 @@ def test_user_and_folders_are_made():
             with open(os.path.join(FILES, file), encoding="utf-8") as lines:
                 systemd(tool, "--root=" + root, *options, "-", stdin=lines.read())
         users = open(os.path.join(root, "etc", "passwd"), encoding="utf-8").read().split(":")
-        for folder in ("etc/agentix", "var/lib/agentix"):
+        gid = int(users[3])
+        for folder, mode, group in (("etc/agentix", 0o755, 0), ("var/lib/agentix", 0o750, gid)):
             made = os.stat(os.path.join(root, folder))
-            assert stat.S_IMODE(made.st_mode) == 0o750, oct(made.st_mode)
-            assert (made.st_uid, made.st_gid) == (0, int(users[3])), made
+            assert stat.S_IMODE(made.st_mode) == mode, oct(made.st_mode)
+            assert (made.st_uid, made.st_gid) == (0, group), made

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/agx/dial.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,20 @@ int dial_finished(const struct agx_event *done)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+const char *dial_default(void)
+{
+    return access(DIAL_INSTALLED + strlen("unix:"), F_OK) == 0 ? DIAL_INSTALLED : DIAL_BUILT;
+}
+
+/* Why no connection: the kernel says so of the file, and agx_open() only that there is none. */
+static void explain_refusal(const char *to)
+{
+    if (strncmp(to, "unix:", 5) == 0 && access(to + 5, W_OK) != 0 && errno == EACCES) {
+        fprintf(stderr, "agx: only root and members of its group may use it; the installed one's "
+                "is agentix:\nagx: usermod --append --groups agentix NAME, and a new login\n");
+    }
+}
+
 /* One key for the whole process, so that no command passes a secret on. */
 static const struct agx_key *process_key;
 
@@ -207,7 +222,14 @@ int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
     } while ((result == AGX_ERROR_BUSY &&
               retry_wait(dial->retry, agx_fault(&dial->agx), &tries)) ||
              (result == AGX_ERROR_TIMEOUT && wait_for_start(to, &waits)));
-    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial->agx, result, to);
+    if (result == AGX_OK) {
+        return EXIT_COMPLETE;
+    }
+    int code = dial_fail(&dial->agx, result, to);
+    if (result == AGX_ERROR_CONNECT) {
+        explain_refusal(to);
+    }
+    return code;
 }
 
 enum agx_result dial_resume(struct dial *dial, int timeout_ms)

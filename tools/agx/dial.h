@@ -26,6 +26,10 @@ struct dial {
     struct retry *retry;            /* set by its owner; NULL: a busy answer ends the command */
 };
 
+/* Where an appliance is when no address is given: the installed one, if its socket is there. */
+#define DIAL_INSTALLED "unix:/run/agentix/agentix.sock"
+#define DIAL_BUILT     "127.0.0.1:7411"
+const char *dial_default(void);
 /* Later connections over TCP prove that they have this key, which the caller keeps. NULL: none. */
 void dial_use_key(const struct agx_key *key);
 /* Affinity key of later connections that have none of their own; NULL: a random one for each. */

@@ -9,13 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/version.h"
+#include "appliance/boot/version.h"
 #include "config/keys.h"
 #include "tools/agx/command.h"
 #include "tools/agx/dial.h"
 
-#define KEY_VARIABLE    "AGX_KEY"
-#define DEFAULT_ADDRESS "127.0.0.1:7411"
+#define KEY_VARIABLE "AGX_KEY"
 
 static const struct {
     const char *name;
@@ -107,12 +106,13 @@ static void list_commands(char *text, size_t bytes)
 
 int main(int argc, char **argv)
 {
-    const char *to = DEFAULT_ADDRESS, *key_file = NULL, *affinity = NULL;
+    const char *to = dial_default(), *key_file = NULL, *affinity = NULL;
     char more[2048];
     int rest = argc;
     const struct argument rows[] = {
         {"--to", "ADDRESS", ARGUMENT_TEXT, &to, 0, 0,
-         "where it is; HOST is numeric (default " DEFAULT_ADDRESS ")"},
+         "where it is; HOST is numeric (default: " DIAL_INSTALLED "\n"
+         "if there is one, else " DIAL_BUILT ")"},
         {"--key-file", "FILE", ARGUMENT_TEXT, &key_file, 0, 0,
          "the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
          "the same line in the variable " KEY_VARIABLE},

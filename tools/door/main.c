@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "config/version.h"
+#include "appliance/boot/version.h"
 #include "tools/agx/chat/conversation.h"
 #include "tools/command_line.h"
 #include "tools/door/clock.h"

@@ -1,9 +1,93 @@
 # SPDX-License-Identifier: MIT
-# What is installed, and the packages. The Makefile includes this.
+# What is installed, and the Debian packages; the Makefile includes this. tools/package/README.md.
 
 PREFIX ?= /usr
-DESTDIR ?=
-LIBDIR := $(PREFIX)/lib
-UNITDIR := $(PREFIX)/lib/systemd/system
-SYSCONFDIR := /etc
+LIBDIR ?= $(PREFIX)/lib
+# systemd and shells look there, whatever PREFIX is; also for a configuration.
+SYSTEM ?= /usr
+SYSCONFDIR ?= /etc
+P := build/package
+VERSION_WORDS = $(shell tools/package/version)
 
+# ---- manual and completion -----------------------------------------------------------------------
+MANUAL := $(addprefix $(P)/,agentix.1 agx.1 agentix-door.1 agentix.ini.5 agentix-protocol.7)
+COMPLETION := $(addprefix $(P)/completion/,agentix agx agentix-door)
+MANUAL_TOOL := tools/package/manual.py
+MADE_PAGE = $(call say,MAN ) && python3 $(MANUAL_TOOL) $(1) >$@.new && mv $@.new $@
+
+$(MANUAL) $(COMPLETION): build/docgen $(MANUAL_TOOL) tools/package/page.py build/version.c
+$(P)/agentix.1: tools/package/agentix.md build/docgen
+	$(Q)$(call MADE_PAGE,$<)
+$(P)/agx.1: tools/package/agx.md $(B)/agx
+	$(Q)$(call MADE_PAGE,$< $(B)/agx)
+$(P)/agentix-door.1: tools/package/agentix-door.md $(B)/agentix-door
+	$(Q)$(call MADE_PAGE,$< $(B)/agentix-door)
+$(P)/agentix.ini.5: docs/config.md
+	$(Q)$(call MADE_PAGE,$<)
+$(P)/agentix-protocol.7: docs/protocol.md
+	$(Q)$(call MADE_PAGE,$<)
+$(COMPLETION): $(P)/completion/%: $(B)/% tools/package/completion.py
+	$(call say,BASH)
+	$(Q)tools/package/completion.py $< >$@.new && mv $@.new $@
+
+# ---- install -------------------------------------------------------------------------------------
+# $(call install_into,MODE,FOLDER,FILES)
+install_into = install -d $(DESTDIR)$(2) && install -m $(1) $(3) $(DESTDIR)$(2)/
+MAN := $(PREFIX)/share/man
+COMPLETIONS := $(SYSTEM)/share/bash-completion/completions
+UNITS := $(SYSTEM)/lib/systemd/system
+
+# Where the programs are, is for PREFIX to say.
+SERVICE_FILES := $(addprefix $(P)/,agentix.service agentix.socket agentix-door.service)
+$(SERVICE_FILES): $(P)/%: tools/systemd/% FORCE
+	@mkdir -p $(@D)
+	$(Q)sed 's|/usr/bin/agentix|$(PREFIX)/bin/agentix|' $< >$@
+
+# The client library's headers include each other by their path in the tree.
+SDK_HEADERS := agx.h request.h flow.h
+CHAT_HEADERS := config/chat/chat.h config/chat/formats.def
+$(P)/include/%.h: tools/sdk/%.h
+	@mkdir -p $(@D)
+	$(Q)sed 's|#include "tools/sdk/|#include "|' $< >$@
+$(P)/agentix.pc: tools/package/agentix.pc.in FORCE
+	@mkdir -p $(@D)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(firstword $(VERSION_WORDS))|' \
+	    $< >$@
+
+.PHONY: install install-programs install-door install-library
+install: install-programs install-door install-library  ## into DESTDIR, below PREFIX (/usr)
+install-programs: $(B)/agentix $(B)/agx $(MANUAL) $(COMPLETION)
+install-programs: $(P)/agentix.service $(P)/agentix.socket
+	$(call install_into,755,$(PREFIX)/bin,$(B)/agentix $(B)/agx)
+	$(call install_into,644,$(MAN)/man1,$(P)/agentix.1 $(P)/agx.1)
+	$(call install_into,644,$(MAN)/man5,$(P)/agentix.ini.5)
+	$(call install_into,644,$(MAN)/man7,$(P)/agentix-protocol.7)
+	$(call install_into,644,$(COMPLETIONS),$(P)/completion/agentix $(P)/completion/agx)
+	$(call install_into,644,$(UNITS),$(P)/agentix.service $(P)/agentix.socket)
+	install -D -m 644 tools/systemd/agentix.sysusers $(DESTDIR)$(SYSTEM)/lib/sysusers.d/agentix.conf
+	install -D -m 644 tools/systemd/agentix.tmpfiles $(DESTDIR)$(SYSTEM)/lib/tmpfiles.d/agentix.conf
+	$(call install_into,644,$(SYSCONFDIR)/agentix,tools/package/agentix.ini)
+install-door: $(B)/agentix-door $(MANUAL) $(COMPLETION) $(P)/agentix-door.service
+	$(call install_into,755,$(PREFIX)/bin,$(B)/agentix-door)
+	$(call install_into,644,$(MAN)/man1,$(P)/agentix-door.1)
+	$(call install_into,644,$(COMPLETIONS),$(P)/completion/agentix-door)
+	$(call install_into,644,$(UNITS),$(P)/agentix-door.service)
+install-library: $(B)/libagx.a $(SDK_HEADERS:%=$(P)/include/%) $(P)/agentix.pc
+	$(call install_into,644,$(PREFIX)/include/agentix,$(SDK_HEADERS:%=$(P)/include/%))
+	$(call install_into,644,$(PREFIX)/include/agentix/config/chat,$(CHAT_HEADERS))
+	$(call install_into,644,$(LIBDIR),$(B)/libagx.a)
+	$(call install_into,644,$(LIBDIR)/pkgconfig,$(P)/agentix.pc)
+
+# ---- Debian packages -----------------------------------------------------------------------------
+DEB_TREE := build/deb/agentix
+.PHONY: deb
+deb: | build/.setup-package
+deb:  ## Debian packages in build/deb, checked by lintian
+	@if ! command -v dpkg-buildpackage dh >/dev/null; then \
+	    echo "deb: SKIPPED: no dpkg-buildpackage and dh here (sh tools/setup package)"; exit 0; fi; \
+	rm -rf build/deb && tools/package/lay-out $(DEB_TREE) && \
+	(cd $(DEB_TREE) && env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage --no-sign --build=binary) >build/deb/log 2>&1 || \
+	    { tail -n 30 build/deb/log; exit 1; }; \
+	if command -v lintian >/dev/null; then lintian --fail-on error,warning build/deb/*.changes; \
+	else echo "deb: no lintian here (sh tools/setup package)"; fi; \
+	ls build/deb/*.deb

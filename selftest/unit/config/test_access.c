@@ -4,6 +4,8 @@
  */
 #include "selftest/unit/test.h"
 
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 
 #include "config/access.h"
@@ -77,17 +79,47 @@ static void test_lists_take_sixteen_numbers(void **state)
 
 static void test_bad_lists_are_refused_by_name(void **state)
 {
-    static const char *const bad[] = {"x", "1000 1001", "1000,", ",1000", "1000,,1001", "-1",
-                                      "4294967295", "4294967296", "99999999999999999999999",
-                                      "1000;1001", "0x10", "root"};
+    static const struct { const char *list, *said; } bad[] = {
+        {"1000 1001", "not a list of numbers and names, allowed up to 16 like 1000, agentix"},
+        {"1000,", "not a list"}, {",1000", "not a list"}, {"1000,,1001", "not a list"},
+        {"a-name-of-more-than-thirty-two-bytes", "not a list"},
+        {"4294967295", "'4294967295' is no number of 32 bits"}, {"4294967296", "is no number"},
+        {"99999999999999999999999", "is no number"}, {"1000;1001", "is no number"},
+        {"0x10", "is no number"}, {"-1", "/etc/group has no '-1'"},
+        {"root, no-such-group", "/etc/group has no 'no-such-group'"},
+        {"roo", "/etc/group has no 'roo'"}, {"root:x", "/etc/group has no 'root:x'"},
+    };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char message[160];
-        assert_status(STATUS_CONFIG_OPTION, fill("", bad[i]));
-        snprintf(message, sizeof message, "--set: auth.gids = %s: not a list of numbers, "
-                                          "allowed up to 16 like 1000, 1001", bad[i]);
-        assert_string_equal(error.text, message);
-        assert_status(STATUS_CONFIG_OPTION, fill(bad[i], ""));
+        assert_status(STATUS_CONFIG_OPTION, fill("", bad[i].list));
+        snprintf(message, sizeof message, "--set: auth.gids = %s: ", bad[i].list);
+        assert_memory_equal(error.text, message, strlen(message));
+        assert_non_null(strstr(error.text, bad[i].said));
+        assert_status(STATUS_CONFIG_OPTION, fill(bad[i].list, ""));
     }
+}
+
+/* Every name that this machine's files have. */
+static void test_names_are_those_of_the_files(void **state)
+{
+    (void)state;
+    const struct group *group;
+    const struct passwd *user;
+    assert_status(STATUS_OK, fill("root", "root, 27"));
+    assert_int_equal(access_.gids[0], 0);
+    assert_int_equal(access_.gids[1], 27);
+    FILE *file = fopen("/etc/group", "r");
+    while (file != NULL && (group = fgetgrent(file)) != NULL) {
+        assert_status(STATUS_OK, fill("", group->gr_name));
+        assert_int_equal(access_.gids[0], group->gr_gid);
+    }
+    fclose(file);
+    file = fopen("/etc/passwd", "r");
+    while (file != NULL && (user = fgetpwent(file)) != NULL) {
+        assert_status(STATUS_OK, fill(user->pw_name, ""));
+        assert_int_equal(access_.uids[0], user->pw_uid);
+    }
+    fclose(file);
 }
 
 int main(void)
@@ -97,6 +129,7 @@ int main(void)
         cmocka_unit_test(test_defaults_allow_root_and_ourselves),
         cmocka_unit_test(test_lists_allow_who_is_in_them),
         cmocka_unit_test(test_lists_take_sixteen_numbers),
+        cmocka_unit_test(test_names_are_those_of_the_files),
         cmocka_unit_test(test_bad_lists_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """usage: python3 -m agentix [ADDRESS]
 
-Says which package this is, and what the appliance at the address (127.0.0.1:7411) is."""
+Says which package this is, and what the appliance at the address is; without one, the
+one that is installed here, or 127.0.0.1:7411."""
 from __future__ import annotations
 
 import sys

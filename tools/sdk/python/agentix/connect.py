@@ -3,6 +3,7 @@
 is wanted."""
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Generator, Optional
 
 from agentix.client import Client
@@ -10,7 +11,15 @@ from agentix.connection import Key, Path, read_key
 from agentix.sync import SyncClient
 
 
-def connect(address: str = "127.0.0.1:7411", *, key: Optional[Key] = None,
+INSTALLED = "/run/agentix/agentix.sock"
+
+
+def default_address() -> str:
+    """The socket of an installed appliance if it is there, else where a build listens."""
+    return f"unix:{INSTALLED}" if os.path.exists(INSTALLED) else "127.0.0.1:7411"
+
+
+def connect(address: str = "", *, key: Optional[Key] = None,
             key_file: Optional[Path] = None, patience_s: float = 60.0,
             affinity: str = "") -> Connecting:
     """A client that is connected:
@@ -20,11 +29,13 @@ def connect(address: str = "127.0.0.1:7411", *, key: Optional[Key] = None,
         ax = agentix.connect().open()               # a SyncClient; ax.close() ends it
         ax = await agentix.connect()                # a Client; await ax.close() ends it
 
+    Without an address: the socket of an appliance that is installed here, else 127.0.0.1:7411.
     `key` is an id and 32 bytes, `key_file` a file as `agx --key-file` takes it. A refusal as busy,
     or a break, is borne for `patience_s`. A load balancer in front of several appliances gives
     equal `affinity` the same one (docs/fleet.md): the name of a session, of at most 63 bytes;
     without one the client has a random one."""
-    return Connecting(lambda: Client(address, read_key(key_file) if key_file else key, patience_s,
+    return Connecting(lambda: Client(address or default_address(),
+                                     read_key(key_file) if key_file else key, patience_s,
                                      affinity))
 
 
