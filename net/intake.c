@@ -184,6 +184,19 @@ static enum status handle_chat_ask(struct net_frame *frame)
     return STATUS_OK;
 }
 
+/* Which model this is, for clients that have read a model file themselves. */
+static enum status handle_model_ask(struct net_frame *frame)
+{
+    struct net_connection *connection = net_frame_sender(frame);
+    struct wire_model_ask ask;
+    TRY(wire_model_ask_decode(frame->payload, frame->payload_bytes, &ask, &frame->fault));
+    const struct wire_model model = {.nonce = ask.nonce, .vocab = frame->net->vocab_digest,
+                                     .chat = frame->net->chat_digest};
+    net_frame_reply(frame, wire_model_encode(&model, net_connection_tail(frame->net, connection),
+                                             net_connection_room(frame->net, connection)));
+    return STATUS_OK;
+}
+
 /* The frames that a client may send, and in which state; any other type is a fault of framing. */
 static const struct handler_row {
     uint8_t type;
@@ -198,6 +211,7 @@ static const struct handler_row {
     {WIRE_CANCEL, NET_OPEN, handle_cancel},
     {WIRE_PING, NET_OPEN, handle_ping},
     {WIRE_CHAT_ASK, NET_OPEN, handle_chat_ask},
+    {WIRE_MODEL_ASK, NET_OPEN, handle_model_ask},
     {WIRE_FLOW_OPEN, NET_OPEN, net_flow_open_intake},
     {WIRE_ROW, NET_OPEN, net_flow_row_intake},
     {WIRE_ANSWER, NET_OPEN, net_flow_answer_intake},

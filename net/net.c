@@ -135,6 +135,8 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_preauth_init(net);
     init_connections(net, arena);
     net->text = arena_take(arena, 1, limits->send_bytes);
+    net->vocab_digest = vocab_digest(net->vocab);
+    net->chat_digest = chat_digest(settings->chat.verdict, &settings->chat.format);
     uint32_t text_bytes = text_bytes_max(limits, &net->vocab->info);
     vocab_scratch_init(&net->scratch, arena_take(arena, 1, vocab_scratch_bytes(text_bytes)),
                        text_bytes);

@@ -149,6 +149,7 @@ struct net {
     struct net_settings settings;
     const struct world *world;
     const struct vocab *vocab;
+    uint64_t vocab_digest, chat_digest;     /* for MODEL */
     struct call_table *calls;
     struct exchange *exchange;
     struct stats *stats;

@@ -139,6 +139,8 @@ struct wire_chat {
     uint32_t system_bytes, first;
     uint8_t system[WIRE_SYSTEM_PART_BYTES];     /* bytes first .. of system_bytes, then zeros */
 };
+struct wire_model_ask { uint64_t nonce; };
+struct wire_model { uint64_t nonce, vocab, chat; };     /* vocab_digest(), chat_digest() */
 struct wire_accept { uint64_t call_id; uint32_t prompt_tokens, flags; };
 struct wire_tokens {
     uint64_t call_id;

@@ -47,6 +47,8 @@ bool chat_format_has_tools(enum chat_id id);
 bool chat_format_has_date(enum chat_id id);
 /* A text that ends an answer, for models that have no token for it; NULL: there is none. */
 const char *chat_format_stop(enum chat_id id);
+/* Of all that decides how a conversation is written, but the texts of tokens. */
+uint64_t chat_digest(enum chat_verdict verdict, const struct chat_format *format);
 /* CHAT_FORMATS: there is no format of this name. */
 enum chat_id chat_format_find(const char *name);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What: the table of chat formats, and the search in it. */
 #include "config/base/assert.h"
+#include "config/base/fnv.h"
 #include "config/chat/render.h"
 
 static const struct row {
@@ -45,6 +46,15 @@ bool chat_format_has_tools(enum chat_id id)
 bool chat_format_has_date(enum chat_id id)
 {
     return (row_of(id)->traits & CHAT_TRAIT_DATE) != 0;
+}
+
+uint64_t chat_digest(enum chat_verdict verdict, const struct chat_format *format)
+{
+    const char *name = chat_format_name(format->id);
+    const uint8_t said = (uint8_t)verdict;
+    uint64_t digest = fnv_add(FNV_START, &said, sizeof said);
+    digest = fnv_add(digest, name, strlen(name) + 1);
+    return fnv_add(digest, format->system, strlen(format->system));
 }
 
 enum chat_id chat_format_find(const char *name)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/fnv.h"
 #include "config/vocab/unicode.h"
 #include "config/vocab/merge.h"
 
@@ -93,6 +94,26 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
         encode_plain(vocab, &work, bytes, input->bytes, output);
     }
     return output->full ? STATUS_BUSY_SPACE : STATUS_OK;
+}
+
+/* ---- identity -------------------------------------------------------------------------------- */
+
+uint64_t vocab_digest(const struct vocab *vocab)
+{
+    const struct gguf_vocab_info *info = &vocab->info;
+    const uint32_t numbers[] = {info->kind, info->pre, info->tokens, info->merges, info->bos_id,
+                                info->eos_id, info->unk_id, info->eot_id, info->add_bos,
+                                info->add_space_prefix};
+    uint64_t digest = fnv_add(FNV_START, numbers, sizeof numbers), tokens = info->tokens;
+    if (info->kind == VOCAB_NONE) {
+        return digest;
+    }
+    digest = fnv_add_words(digest, vocab->text_first, (tokens + 1) * sizeof *vocab->text_first);
+    digest = fnv_add_words(digest, vocab->text, vocab->text_first[tokens]);
+    digest = fnv_add_words(digest, vocab->kinds, tokens);
+    return info->kind == VOCAB_SPM
+               ? fnv_add_words(digest, vocab->orders, tokens * sizeof *vocab->orders)
+               : fnv_add_words(digest, vocab->rules, info->merges * sizeof *vocab->rules);
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */

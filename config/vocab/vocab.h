@@ -99,6 +99,9 @@ struct vocab_output {
  */
 MUST_CHECK enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratch,
                                     const struct vocab_input *input, struct vocab_output *output);
+/* Of all that makes tokens of texts and texts of tokens: equal digests, the same tokens. Linear in
+ * the vocabulary. */
+uint64_t vocab_digest(const struct vocab *vocab);
 /* The text that stands for a token in the vocabulary, not terminated; NULL: none, or empty. */
 static inline const char *vocab_token_text(const struct vocab *vocab, uint32_t token,
                                            uint32_t *bytes)

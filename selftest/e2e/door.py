@@ -83,8 +83,8 @@ def chat(text, **fields):
 class Door:
     """`with Door("door.programs=16") as d:` has an appliance d.a and speaks HTTP at d.port."""
 
-    def __init__(self, *settings, a=None):
-        self.settings, self.given = settings, a
+    def __init__(self, *settings, a=None, health=200):
+        self.settings, self.given, self.health = settings, a, health
 
     def __enter__(self):
         self.stack = contextlib.ExitStack()
@@ -102,7 +102,7 @@ class Door:
     # ---- the process -----------------------------------------------------------------------------
 
     def start(self, port=0):
-        """Starts the door, and waits until it has reached the appliance."""
+        """Starts the door, and waits until it has reached the appliance, or says what it should."""
         arguments = [os.path.join(BUILD, "agentix-door")]
         for setting in ("net.tcp=" + self.a.to, "door.listen=127.0.0.1:%d" % port, *PATIENT,
                         *self.settings):
@@ -113,7 +113,7 @@ class Door:
         self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
         self.reader.start()
         self.port = wait_for(self._listening, "the door listens")
-        wait_for(lambda: self.ask("GET", "/health").status == 200, "the door is healthy")
+        wait_for(lambda: self.ask("GET", "/health").status == self.health, "the door is started")
 
     def _read(self, process):
         for line in process.stderr:

@@ -16,9 +16,11 @@ ROW = 0x0a
 ANSWER = 0x0b
 FLOW_CLOSE = 0x0c
 FLOW_CANCEL = 0x0d
+MODEL_ASK = 0x0e
 WELCOME = 0x81
 AUTH_REPLY = 0x82
 PROGRAM_OK = 0x83
+MODEL = 0x84
 ACCEPT = 0x85
 TOKENS = 0x86
 DONE = 0x87
@@ -129,6 +131,9 @@ LAYOUTS = {
     FLOW_CANCEL: {
         "flow_id": "Q",
     },
+    MODEL_ASK: {
+        "nonce": "Q",
+    },
     WELCOME: {
         "version": "H",
         "auth": "H",
@@ -152,6 +157,11 @@ LAYOUTS = {
         "calls": "I",
         "service_us": "Q",
         "wait_us": "Q",
+    },
+    MODEL: {
+        "nonce": "Q",
+        "vocab": "Q",
+        "chat": "Q",
     },
     ACCEPT: {
         "call_id": "Q",

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 
-from appliance import NOISE, stop, wait_for
+from appliance import NOISE, Appliance, stop, wait_for
 from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Door, chat
 from test_restart import again, first, kill_all
 
@@ -129,6 +129,44 @@ def test_without_an_appliance_requests_are_refused_until_it_is_back():
             wait_for(lambda: d.ask("GET", "/health").status == 200, "the door is back")
             assert d.right(CHAT, chat("Hello"))
 
+
+# ---- another model -------------------------------------------------------------------------------
+
+def says_other(answer):
+    return answer.status == 503 and "serves another model" in answer.text
+
+
+def test_an_appliance_with_another_model_than_the_doors_gets_no_call():
+    with Appliance() as a, Door(NOISE, a=a, health=503) as d:
+        for path, body in ((CHAT, chat("Hello")), (MESSAGES, chat("Hello", max_tokens=9)),
+                           (COMPLETIONS, LONG), (RESPONSES, {"input": "Hello"})):
+            wait_for(lambda: says_other(d.post(path, body)), "%s is refused" % path)
+        assert says_other(d.ask("GET", "/health"))
+        assert a.stats()["calls_accepted"] == 0
+        (line,) = [line for line in d.lines if "serves another model" in line]
+        assert "its name is not that of model.path" in line, line
+
+
+def test_an_appliance_that_comes_back_with_another_model_gets_no_call_until_ours_is_back():
+    right = right_text()
+    a = first(NOISE)
+    with Door(NOISE, a=a) as d:
+        events, got = amid(d)
+        stop(a.worker)
+        kill_all(a)
+        with again(a) as other:
+            got += list(events)
+            assert "serves another model" in got[-2][1]["error"]["message"], got[-2:]
+            assert right.startswith(text_of(got[:-2])), "nothing of the other's was passed on"
+            wait_for(lambda: says_other(d.ask("GET", "/health")), "the door says why")
+            other.wait_stats(calls_open=0)
+        with again(a, NOISE) as b:
+            d.a = b
+            wait_for(lambda: d.ask("GET", "/health").status == 200, "ours is back")
+            assert d.right(COMPLETIONS, LONG)["choices"][0]["text"] == right
+
+
+# ---- the door dies -------------------------------------------------------------------------------
 
 def test_a_door_that_is_killed_costs_its_clients_their_requests_and_the_appliance_nothing():
     with Door(NOISE) as d:

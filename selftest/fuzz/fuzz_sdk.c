@@ -126,6 +126,7 @@ static void check_event(const struct agx *agx, const struct agx_event *event, st
         ASSERT(false);                      /* no workflow was opened */
         break;
     case AGX_PONG:
+    case AGX_MODEL:
     case AGX_PROGRAM:
         break;
     }

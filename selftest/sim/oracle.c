@@ -414,6 +414,7 @@ void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *
         break;
     case AGX_CHAT:
     case AGX_FLOW:
+    case AGX_MODEL:
         SIM_REQUIRE(sim, false, INVARIANT_ANSWER, "an answer to what was not asked");
         break;
     case AGX_PROGRAM:

@@ -42,10 +42,16 @@ struct uplink {
     struct agx agx;
     struct domain *domain;
     void *buffer;
-    enum { UPLINK_DOWN, UPLINK_UP, UPLINK_BROKEN } state;  /* BROKEN: agx_resume() is due */
+    enum {
+        UPLINK_DOWN,
+        UPLINK_ASKED,                   /* connected; which model is there is not known yet */
+        UPLINK_UP,
+        UPLINK_BROKEN,                  /* agx_resume() is due */
+    } state;
+    bool has_asked;                     /* ASKED: the question is sent */
     struct choice *calls[AGX_CALLS_MAX];    /* [calls_open] */
     uint32_t calls_open;
-    uint64_t again_us;                  /* not DOWN or BROKEN: unused */
+    uint64_t again_us;                  /* of DOWN and BROKEN: the next try */
     uint64_t broken_us;                 /* since when it is not UP */
     int watched;                        /* the descriptor that the loop watches; -1: none */
     uint32_t watched_events;
@@ -191,6 +197,7 @@ struct door {
     int listener, epoll;
     uint64_t now_us;                    /* of this pass */
     uint64_t connects_us;               /* no uplink is tried before */
+    bool is_other;                      /* the appliance serves another model than `model` */
     bool stops;
     struct door_stats stats;
 };

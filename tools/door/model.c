@@ -69,7 +69,18 @@ enum status model_load(struct model *model, const struct options *options,
     model->format = gguf.chat.format;
     copy_token(&model->vocab, model->vocab.info.bos_id, model->format.bos);
     copy_token(&model->vocab, model->vocab.info.eos_id, model->format.eos);
+    model->vocab_digest = vocab_digest(&model->vocab);
+    model->chat_digest = chat_digest(model->verdict, &model->format);
     return take_scratch(model, text_bytes_max);
+}
+
+const char *model_difference(const struct model *model, const struct agx_welcome *welcome,
+                             const struct agx_event *told)
+{
+    return strcmp(model->name, welcome->model) != 0          ? "name"
+           : model->vocab_digest != told->vocab_digest       ? "vocabulary"
+           : model->chat_digest != told->chat_digest         ? "chat format"
+                                                             : NULL;
 }
 
 bool model_encode(struct model *model, const struct vocab_input *input, const uint32_t **ids,

@@ -6,12 +6,14 @@
  */
 #include "config/config.h"
 #include "config/vocab/vocab.h"
+#include "tools/sdk/agx.h"
 
 struct model {
     char name[65];
     struct vocab vocab;
     struct chat_format format;
     enum chat_verdict verdict;
+    uint64_t vocab_digest, chat_digest;     /* what the appliance has to say of its own */
     /* private */
     struct vocab_scratch scratch;
     uint32_t *ids;                          /* of the last model_encode() */
@@ -21,6 +23,10 @@ struct model {
 /* Reads model.path, or the embedded model; takes memory for texts of `text_bytes_max`. Once. */
 MUST_CHECK enum status model_load(struct model *model, const struct options *options,
                                   uint32_t text_bytes_max, struct config_error *error);
+/* NULL: the appliance, which has answered agx_model_ask() with `told`, serves this model; else what
+ * differs. */
+const char *model_difference(const struct model *model, const struct agx_welcome *welcome,
+                             const struct agx_event *told);
 /* The tokens that the appliance will make of a text, BOS not counted; they stay until the next
  * call. False: the text is too long. */
 bool model_encode(struct model *model, const struct vocab_input *input, const uint32_t **ids,

@@ -425,6 +425,10 @@ void request_lost(struct choice *choice)
         uplink_free_choice(choice);
         return;
     }
-    (void)request_refuse(request, 503, NULL, "the appliance did not come back in time");
+    if (request->door->is_other) {
+        (void)uplink_refuse(request);
+    } else {
+        (void)request_refuse(request, 503, NULL, "the appliance did not come back in time");
+    }
     call_is_over(choice);
 }

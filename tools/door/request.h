@@ -46,5 +46,5 @@ void request_scored(struct choice *choice, const struct agx_event *event);
 void request_heard(struct choice *choice, const char *text, uint32_t bytes);
 void request_ended(struct choice *choice);
 void request_refused(struct choice *choice, const struct agx_fault *fault);
-/* The appliance did not come back in time. */
+/* The appliance did not come back in time, or serves another model now. */
 void request_lost(struct choice *choice);

@@ -2,10 +2,14 @@
 /*
  * What: connections to the appliance (tools/door/uplink.h).
  *
- *   DOWN --open--> UP --breaks, calls are open--> BROKEN --resume--> UP
- *                  |                                |
- *                  +--breaks, none is open--> DOWN <+-- door.patience is over, or a final error:
- *                                                       its calls end with a refusal
+ *   DOWN --open--> ASKED --it serves our model--> UP --breaks, calls are open--> BROKEN
+ *                  |   ^                          |                              |    |
+ *                  |   +-----------------------resume----------------------------+    |
+ *                  |                              |                                   |
+ *                  +--it serves another, or breaks, and no call is open--> DOWN <-----+
+ *
+ * A BROKEN one gives up when door.patience is over, or after a final error. Calls of one that gives
+ * up, or has found another model, end with a refusal.
  *
  * Invariants: a choice is open from uplink_call() until the appliance's last word on it, also when
  * the client has left: the library may have to send the call again.
@@ -15,6 +19,7 @@
  */
 #include "tools/door/uplink.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -52,10 +57,15 @@ enum status uplinks_begin(struct door *door, struct domain *domain)
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
+static bool is_connected(const struct uplink *uplink)
+{
+    return uplink->state == UPLINK_ASKED || uplink->state == UPLINK_UP;
+}
+
 /* A descriptor that is closed leaves the epoll by itself; `watched` is -1 from then on. */
 static void watch(struct door *door, struct uplink *uplink)
 {
-    if (uplink->state != UPLINK_UP) {
+    if (!is_connected(uplink)) {
         uplink->watched = -1;
         return;
     }
@@ -69,6 +79,13 @@ static void watch(struct door *door, struct uplink *uplink)
     }
     uplink->watched = descriptor;
     uplink->watched_events = events;
+}
+
+/* Once there is room for the question; calls that were sent again may take all. */
+static void ask_model(struct uplink *uplink)
+{
+    uplink->state = UPLINK_ASKED;
+    uplink->has_asked = agx_model_ask(&uplink->agx, 0) == AGX_OK;
 }
 
 static void open_uplink(struct door *door, struct uplink *uplink)
@@ -88,8 +105,12 @@ static void open_uplink(struct door *door, struct uplink *uplink)
             agx_close(agx);
         }
     }
-    uplink->state = result == AGX_OK ? UPLINK_UP : UPLINK_DOWN;
     uplink->again_us = door->now_us + PAUSE_US;
+    if (result == AGX_OK) {
+        ask_model(uplink);
+    } else {
+        door->is_other = false;             /* it is not known any more */
+    }
 }
 
 /* Those of a domain: [door.calls]. */
@@ -147,7 +168,7 @@ static void resume(struct door *door, struct uplink *uplink)
     bool is_patient = door->now_us - uplink->broken_us < door->options.door_patience.number;
     uplink->again_us = door->now_us + PAUSE_US;
     if (result == AGX_OK) {
-        uplink->state = UPLINK_UP;
+        ask_model(uplink);
         cancel_left(uplink);
     } else if (!may_come || !is_patient) {
         give_up(door, uplink);
@@ -196,9 +217,32 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
     }
 }
 
+/* The appliance has said which model it serves: the door can only write and count for its own. */
+static void take_model(struct door *door, struct uplink *uplink, const struct agx_event *event)
+{
+    const struct agx_welcome *welcome = &uplink->agx.welcome;
+    const char *difference = model_difference(&door->model, welcome, event);
+    if (difference == NULL) {
+        uplink->state = UPLINK_UP;
+        door->is_other = false;
+        return;
+    }
+    if (!door->is_other) {
+        fprintf(stderr, "agentix-door: the appliance serves another model: its %s is not that of "
+                "model.path here (it has \"%s\", here is \"%s\"); requests are refused\n",
+                difference, welcome->model, door->model.name);
+    }
+    door->is_other = true;
+    give_up(door, uplink);
+}
+
 static void take_event(struct door *door, struct uplink *uplink, const struct agx_event *event)
 {
     struct choice *choice = find(uplink, event->call_id);
+    if (event->kind == AGX_MODEL) {
+        take_model(door, uplink, event);
+        return;
+    }
     if (choice == NULL) {
         return;                         /* of a program */
     }
@@ -231,24 +275,34 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
     }
 }
 
-static void run(struct door *door, struct uplink *uplink)
+/* False: nothing has come within the time, or the connection has broken. */
+static bool take_next(struct door *door, struct uplink *uplink, int wait_ms)
 {
     struct agx_event event;
-    enum agx_result result = AGX_OK;
-    for (uint32_t i = 0; i < EVENTS_MAX && uplink->state == UPLINK_UP && result == AGX_OK; i++) {
-        result = agx_next(&uplink->agx, &event, 0);
-        if (result == AGX_OK) {
-            take_event(door, uplink, &event);
-        } else if (result != AGX_AGAIN) {
-            broke(door, uplink, result);
-        }
+    enum agx_result result = agx_next(&uplink->agx, &event, wait_ms);
+    if (result == AGX_OK) {
+        take_event(door, uplink, &event);
+    } else if (result != AGX_AGAIN) {
+        broke(door, uplink, result);
+    }
+    return result == AGX_OK;
+}
+
+static void run(struct door *door, struct uplink *uplink)
+{
+    uint32_t count = 0;
+    if (uplink->state == UPLINK_ASKED && !uplink->has_asked) {
+        ask_model(uplink);
+    }
+    while (is_connected(uplink) && count < EVENTS_MAX && take_next(door, uplink, 0)) {
+        count++;
     }
 }
 
 /* When another try to connect is due. */
 static uint64_t due_us(const struct door *door, const struct uplink *uplink)
 {
-    return uplink->state == UPLINK_UP             ? UINT64_MAX
+    return is_connected(uplink)                   ? UINT64_MAX
            : uplink->again_us > door->connects_us ? uplink->again_us : door->connects_us;
 }
 
@@ -257,10 +311,14 @@ static void connect_uplink(struct door *door, struct uplink *uplink)
     uint64_t began_us = clock_us();
     if (uplink->state == UPLINK_DOWN) {
         open_uplink(door, uplink);
+        /* The answer comes at once: a door that has just been started serves its first client. */
+        if (uplink->state == UPLINK_ASKED) {
+            (void)take_next(door, uplink, OPEN_MS);
+        }
     } else {
         resume(door, uplink);
     }
-    if (uplink->state != UPLINK_UP) {
+    if (!is_connected(uplink)) {
         door->connects_us = door->now_us + 1 + SHARE * (clock_us() - began_us);
     }
 }
@@ -285,7 +343,7 @@ int uplinks_wait_ms(const struct door *door)
         const struct uplink *uplink = &door->domains[i / door->uplinks_count]
                                            .uplinks[i % door->uplinks_count];
         uint64_t due = due_us(door, uplink), now_us = door->now_us;
-        int own_ms = uplink->state == UPLINK_UP ? agx_wait_ms(&uplink->agx)
+        int own_ms = is_connected(uplink)       ? agx_wait_ms(&uplink->agx)
                      : due > now_us + 1000000   ? -1
                      : due > now_us             ? (int)((due - now_us) / 1000 + 1) : 0;
         wait_ms = own_ms >= 0 && own_ms < wait_ms ? own_ms : wait_ms;
@@ -316,6 +374,13 @@ const struct agx_welcome *domain_welcome(const struct door *door, const struct d
         }
     }
     return NULL;
+}
+
+bool uplink_refuse(struct request *request)
+{
+    return request_refuse(request, 503, NULL, request->door->is_other
+                          ? "the appliance serves another model than this server has read"
+                          : "the appliance cannot be reached now");
 }
 
 struct choice *uplink_choice(struct door *door, struct request *request)
@@ -372,10 +437,10 @@ bool uplink_call(struct door *door, struct choice *choice)
     struct request *request = choice->request;
     struct uplink *uplink = least_used(door, request->domain);
     if (uplink == NULL) {
-        bool is_up = domain_welcome(door, request->domain) != NULL;
-        return request_refuse(request, is_up ? 429 : 503, NULL, is_up
-                              ? "as many calls as this server has room for are open"
-                              : "the appliance cannot be reached now");
+        return domain_welcome(door, request->domain) == NULL
+                   ? uplink_refuse(request)
+                   : request_refuse(request, 429, NULL,
+                                    "as many calls as this server has room for are open");
     }
     if (is_repeated(door, choice)) {
         return request_refuse(request, 409, NULL, "a request with this Idempotency-Key is open");
@@ -392,7 +457,7 @@ bool uplink_call(struct door *door, struct choice *choice)
         return request_refuse(request, 413, NULL, "the prompt is longer than the appliance takes");
     }
     if (result != AGX_OK) {
-        return request_refuse(request, 503, NULL, "the appliance cannot be reached now");
+        return uplink_refuse(request);
     }
     choice->uplink = uplink;
     choice->is_open = true;
@@ -403,7 +468,7 @@ bool uplink_call(struct door *door, struct choice *choice)
 
 void uplink_cancel(struct choice *choice)
 {
-    if (choice->is_open && choice->uplink->state == UPLINK_UP) {
+    if (choice->is_open && is_connected(choice->uplink)) {
         (void)agx_cancel(&choice->uplink->agx, choice->call.program_id, choice->call.call_id);
     }
 }

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * What: connections to the appliance, and calls on them. A domain has several, because one carries
- * AGX_CALLS_MAX calls. A connection that breaks is resumed; its calls go on where they were.
+ * AGX_CALLS_MAX calls. A connection that breaks is resumed; its calls go on where they were. Calls
+ * are sent only to an appliance that serves the model that the door has read.
  */
 #include "tools/door/door.h"
 
@@ -10,6 +11,8 @@
 MUST_CHECK enum status uplinks_begin(struct door *door, struct domain *domain);
 /* What the appliance says of itself to this domain; NULL: it cannot be reached now. */
 const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain);
+/* Refuses, because the appliance is away, or serves another model. Always false. */
+bool uplink_refuse(struct request *request);
 /* A choice for a call of the request's domain; NULL: as many as there may be are open. */
 struct choice *uplink_choice(struct door *door, struct request *request);
 /* One holder of a prompt fewer; without any it is freed. NULL: nothing. */

@@ -427,6 +427,12 @@ enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce)
     return result == AGX_OK ? ask(agx, agx_session_chat_ask(agx, nonce, 0)) : result;
 }
 
+enum agx_result agx_model_ask(struct agx *agx, uint64_t nonce)
+{
+    enum agx_result result = may_ask(agx, agx);
+    return result == AGX_OK ? ask(agx, agx_session_model_ask(agx, nonce)) : result;
+}
+
 enum agx_result agx_flow_open(struct agx *agx, struct agx_flow_run *run)
 {
     enum agx_result result = may_ask(agx, run);

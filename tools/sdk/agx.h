@@ -101,7 +101,7 @@ struct agx_fault {          /* of the last AGX_REFUSED, AGX_ERROR_REFUSED, _BUSY
 };
 
 enum agx_event_kind { AGX_ACCEPTED, AGX_TOKENS, AGX_DONE, AGX_REFUSED, AGX_PONG, AGX_PROGRAM,
-                      AGX_CHAT, AGX_FLOW };
+                      AGX_CHAT, AGX_FLOW, AGX_MODEL };
 struct agx_event {
     enum agx_event_kind kind;
     uint64_t call_id;
@@ -135,7 +135,8 @@ struct agx_event {
     int program_has_ended;
     uint32_t program_calls;         /* that have ended */
     uint64_t program_service_us, program_wait_us;
-    uint64_t nonce;                 /* AGX_PONG; AGX_CHAT: agx->chat is the answer */
+    uint64_t nonce;                 /* AGX_PONG, AGX_MODEL; AGX_CHAT: agx->chat is the answer */
+    uint64_t vocab_digest, chat_digest;     /* AGX_MODEL: vocab_digest(), chat_digest() of config */
     const struct agx_flow_event *flow;      /* AGX_FLOW: tools/sdk/flow.h */
 };
 
@@ -230,6 +231,8 @@ enum agx_result agx_ping(struct agx *agx, uint64_t nonce);
 /* Asks, once at a time, for the model's chat format, in which chat_render() (config/chat/chat.h, in
  * this library) fills prompt_text and prompt_parts; parse_special and no_bos go with them. */
 enum agx_result agx_chat_ask(struct agx *agx, uint64_t nonce);
+/* Asks for digests of the model: what a client that has read a model file compares with its own. */
+enum agx_result agx_model_ask(struct agx *agx, uint64_t nonce);
 /* The next event: AGX_OK fills `event`; AGX_AGAIN after `timeout_ms` (0: at once, -1: no limit).
  * A refusal that leaves the connection open is an AGX_REFUSED event; a refusal that ends it is
  * AGX_ERROR_REFUSED or AGX_ERROR_BUSY. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the question for the model's chat format. The answer comes in frames, because the model's
- * own system message can be longer than one: each frame asks for the next, and the last is the
- * event.
+ * What: what the appliance says of its model. MODEL is one frame. The chat format comes in several,
+ * because the model's own system message can be longer than one: each frame asks for the next, and
+ * the last is the event.
  *
  * Invariant: bytes of the message come in order; chat_due is the index of the next ones while a
  * frame that asks for them is still to be queued.
@@ -27,7 +27,7 @@ static void begin(struct agx_chat *chat, const struct wire_chat *got)
     memcpy(chat->eos, got->eos, sizeof got->eos);
 }
 
-enum agx_result agx_session_chat(struct agx *agx, const uint8_t *payload, struct agx_event *event)
+static enum agx_result take_chat(struct agx *agx, const uint8_t *payload, struct agx_event *event)
 {
     struct wire_fault fault;
     struct wire_chat got;
@@ -51,6 +51,27 @@ enum agx_result agx_session_chat(struct agx *agx, const uint8_t *payload, struct
     event->kind = AGX_CHAT;
     event->nonce = got.nonce;
     return AGX_OK;
+}
+
+static enum agx_result take_model(const uint8_t *payload, struct agx_event *event)
+{
+    struct wire_fault fault;
+    struct wire_model model;
+    if (wire_model_decode(payload, sizeof(struct wire_bytes_model), &model, &fault) != STATUS_OK) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    event->kind = AGX_MODEL;
+    event->nonce = model.nonce;
+    event->vocab_digest = model.vocab;
+    event->chat_digest = model.chat;
+    return AGX_OK;
+}
+
+enum agx_result agx_session_told(struct agx *agx, const struct agx_frame *frame,
+                                 struct agx_event *event)
+{
+    return frame->header.type == WIRE_CHAT ? take_chat(agx, frame->payload, event)
+                                           : take_model(frame->payload, event);
 }
 
 enum agx_result agx_session_chat_more(struct agx *agx)

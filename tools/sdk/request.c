@@ -151,6 +151,14 @@ enum agx_result agx_session_chat_ask(struct agx *agx, uint64_t nonce, uint32_t f
     return agx_session_queue(agx, wire_chat_ask_encode(&ask, out, room));
 }
 
+enum agx_result agx_session_model_ask(struct agx *agx, uint64_t nonce)
+{
+    struct wire_model_ask ask = {.nonce = nonce};
+    uint32_t room;
+    uint8_t *out = agx_session_output(agx, &room);
+    return agx_session_queue(agx, wire_model_ask_encode(&ask, out, room));
+}
+
 /* ---- CALL ------------------------------------------------------------------------------------ */
 
 /* For an argument that cannot be put into a frame. */

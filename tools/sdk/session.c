@@ -15,8 +15,7 @@
  * indices are consecutive, ids are in the vocabulary, the digest is that of the tokens received.
  * The first frame that fails ends the session; `broken` keeps the reason.
  * Bounds: no allocation; time is linear in the frames. Only frames with something new are events.
- * Why the table of calls: the appliance counts and hashes what it sends. Only a receiver that
- * counts and hashes what arrives can tell "all tokens" from "some tokens".
+ * Why the table of calls: only who counts and hashes what arrives can tell all tokens from some.
  */
 
 enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_bytes)
@@ -377,7 +376,8 @@ static enum agx_result take_event(struct agx *agx, struct agx_event *event)
     case WIRE_PONG:
         return take_pong(&frame, event);
     case WIRE_CHAT:
-        return agx_session_chat(agx, frame.payload, event);
+    case WIRE_MODEL:
+        return agx_session_told(agx, &frame, event);
     case WIRE_FLOW_OK:
     case WIRE_VALUE:
     case WIRE_ASK:

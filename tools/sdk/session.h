@@ -55,6 +55,7 @@ enum agx_result agx_session_cancel(struct agx *agx, const uint8_t program_id[AGX
                                    uint64_t call_id);
 enum agx_result agx_session_ping(struct agx *agx, uint64_t nonce);
 enum agx_result agx_session_chat_ask(struct agx *agx, uint64_t nonce, uint32_t first);
+enum agx_result agx_session_model_ask(struct agx *agx, uint64_t nonce);
 /* Asks for the rest of an answer, if there is one and room for the frame. */
 enum agx_result agx_session_chat_more(struct agx *agx);
 
@@ -98,8 +99,9 @@ enum agx_call_state {
 void agx_session_fault(struct agx *agx, const struct wire_fault *fault);
 /* Checks a call and queues its frame. */
 enum agx_result agx_session_put_call(struct agx *agx, const struct agx_call *call);
-/* A CHAT frame, whose length was checked. AGX_AGAIN: there is more to come. */
-enum agx_result agx_session_chat(struct agx *agx, const uint8_t *payload, struct agx_event *event);
+/* A CHAT or MODEL frame, whose length was checked. AGX_AGAIN: there is more to come. */
+enum agx_result agx_session_told(struct agx *agx, const struct agx_frame *frame,
+                                 struct agx_event *event);
 /* The open call with this id, or NULL. */
 struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id);
 /* A free slot, or NULL. */

@@ -277,6 +277,30 @@ static void test_decode_gives_the_bytes_of_each_kind(void **state)
     assert_decodes(WORD_END, false, "");
 }
 
+static uint64_t digest_of(struct piece piece, bool prefix)
+{
+    struct piece pieces[LETTERS_COUNT];
+    memcpy(pieces, letters, sizeof pieces);
+    pieces[1] = piece;
+    load_spm(true, prefix, pieces, LETTERS_COUNT);
+    return vocab_digest(&vocab);
+}
+
+static void test_digest_tells_vocabularies_apart(void **state)
+{
+    const uint64_t own = digest_of(letters[1], true), others[] = {
+        digest_of((struct piece){"A", -11, 1}, true), digest_of((struct piece){"a", -12, 1}, true),
+        digest_of((struct piece){"a", -11, 4}, true), digest_of(letters[1], false)};
+    assert_int_equal(digest_of(letters[1], true), own);
+    for (uint32_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_not_equal(others[i], own);
+    }
+    load_words("gpt-2");
+    uint64_t words_digest = vocab_digest(&vocab);
+    load_words("llama-bpe");
+    assert_int_not_equal(vocab_digest(&vocab), words_digest);
+}
+
 static void test_named_user_token_is_a_command(void **state)
 {
     const char *const texts[] = {"<end>"};
@@ -331,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_encode_one_long_word_fits_the_scratch),
         cmocka_unit_test(test_orders_of_a_word_have_room_for_each_level),
         cmocka_unit_test(test_decode_gives_the_bytes_of_each_kind),
+        cmocka_unit_test(test_digest_tells_vocabularies_apart),
         cmocka_unit_test(test_named_user_token_is_a_command),
         cmocka_unit_test(test_encode_quoted_parts_have_no_special_tokens),
         cmocka_unit_test(test_encode_parts_do_not_divide_words),

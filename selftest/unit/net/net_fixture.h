@@ -24,6 +24,11 @@ uint64_t vocab_scratch_bytes(uint32_t text_bytes_max)
     return 64;
 }
 
+uint64_t vocab_digest(const struct vocab *v)
+{
+    return v->info.tokens;
+}
+
 void vocab_scratch_init(struct vocab_scratch *scratch, void *memory, uint32_t text_bytes_max)
 {
     *scratch = (struct vocab_scratch){.text_bytes_max = text_bytes_max, .memory = memory,
@@ -90,6 +95,7 @@ struct received {
     struct wire_done done;
     struct wire_ping pong;
     struct wire_chat chat;
+    struct wire_model model;
     struct wire_error error;
     uint8_t bytes[FAKE_QUEUE_BYTES];
 };
@@ -420,6 +426,7 @@ static inline enum status fixture_decode(struct received *got, uint32_t count)
     case WIRE_TOKENS: return wire_tokens_decode(payload, count, &got->tokens, &fault);
     case WIRE_DONE: return wire_done_decode(payload, count, &got->done, &fault);
     case WIRE_PONG: return wire_ping_decode(payload, count, &got->pong, &fault);
+    case WIRE_MODEL: return wire_model_decode(payload, count, &got->model, &fault);
     case WIRE_CHAT: return wire_chat_decode(payload, count, &got->chat, &fault);
     case WIRE_ERROR: return wire_error_decode(payload, count, &got->error, &fault);
     default: return STATUS_BAD_FRAME_TYPE;

@@ -266,6 +266,21 @@ static void test_time_of_a_frame_stands_still_while_nothing_is_read(void **state
     }
 }
 
+static void test_model_is_told_by_its_digests(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t bytes[64];
+    uint32_t peer = open_client(f);
+    struct wire_model_ask ask = {.nonce = 8};
+    fixture_send(f, peer, bytes, wire_model_ask_encode(&ask, bytes, sizeof bytes));
+    fixture_passes(f, 2);
+    assert_true(fixture_receive(f, peer, &got));
+    assert_int_equal(got.type, WIRE_MODEL);
+    assert_int_equal(got.model.nonce, 8);
+    assert_int_equal(got.model.vocab, vocab_digest(f->net.vocab));
+    assert_int_equal(got.model.chat, chat_digest(CHAT_ABSENT, &f->net.settings.chat.format));
+}
+
 static void ask_chat(struct fixture *f, uint32_t peer, uint32_t first)
 {
     uint8_t bytes[64];
@@ -461,6 +476,7 @@ int main(void)
         T(test_idle_connection_is_closed_but_not_while_a_call_is_open),
         T(test_time_of_a_frame_begins_with_its_own_first_byte),
         T(test_time_of_a_frame_stands_still_while_nothing_is_read),
+        T(test_model_is_told_by_its_digests),
         T(test_chat_is_told_in_parts),
         T(test_burst_is_worked_off_in_shares),
         T(test_bytes_of_a_pass_are_limited),

@@ -194,6 +194,24 @@ static void test_chat_is_one_event_however_long_its_message_is(void **state)
     assert_string_equal(agx.chat.system, "again");
 }
 
+static void test_model_is_an_event(void **state)
+{
+    struct agx agx;
+    struct agx_event event;
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    const struct wire_model model = {.nonce = 9, .vocab = 1, .chat = UINT64_MAX};
+    uint32_t count;
+    open_session(&agx);
+    assert_int_equal(agx_session_model_ask(&agx, 9), AGX_OK);
+    assert_int_equal(agx_session_unsent(&agx, &count)[4], WIRE_MODEL_ASK);
+    feed(&agx, bytes, wire_model_encode(&model, bytes, sizeof bytes));
+    assert_int_equal(agx_session_next(&agx, &event), AGX_OK);
+    assert_int_equal(event.kind, AGX_MODEL);
+    assert_int_equal(event.nonce, 9);
+    assert_int_equal(event.vocab_digest, 1);
+    assert_int_equal(event.chat_digest, UINT64_MAX);
+}
+
 static void test_chat_out_of_order_is_a_protocol_error(void **state)
 {
     struct agx agx;
@@ -420,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_program_start_writes_id_and_class),
         cmocka_unit_test(test_next_passes_program_and_pong),
         cmocka_unit_test(test_chat_is_one_event_however_long_its_message_is),
+        cmocka_unit_test(test_model_is_an_event),
         cmocka_unit_test(test_chat_out_of_order_is_a_protocol_error),
         cmocka_unit_test(test_program_id_depends_on_name_alone),
         cmocka_unit_test(test_next_every_prefix_waits),

@@ -280,7 +280,7 @@ bool wish_make_choices(struct wish *wish, struct request *request, struct prompt
 {
     bool is_chat = source->is_chat;
     if (domain_welcome(request->door, request->domain) == NULL) {
-        return request_refuse(request, 503, NULL, "the appliance cannot be reached now");
+        return uplink_refuse(request);
     }
     struct prompt *prompt = make_prompt(request, source);
     if (prompt == NULL) {

@@ -19,7 +19,7 @@ void plain_health(struct request *request, const json_t *body)
     if (domain_welcome(request->door, request->domain) != NULL) {
         request_answer(request, json_pack("{ss}", "status", "ok"));
     } else {
-        (void)request_refuse(request, 503, NULL, "the appliance cannot be reached now");
+        (void)uplink_refuse(request);
     }
 }
 
