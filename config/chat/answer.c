@@ -24,22 +24,6 @@ static const struct chat_mark thought_ends = {.text = "</think>"};
 
 /* ---- what is held ---------------------------------------------------------------------------- */
 
-/* True when the prompt has begun the thought. Results of tools go on an answer in DeepSeek's. */
-static bool begins_in_thought(const struct chat_format *format, const struct chat *chat)
-{
-    bool is_result = chat->messages_count > 0 &&
-                     chat->messages[chat->messages_count - 1].role == CHAT_TOOL;
-    switch (format->id) {
-    case CHAT_QWQ:
-    case CHAT_QWEN3_THINK:
-        return true;
-    case CHAT_DEEPSEEK_R1_THINK:
-        return !is_result;
-    default:
-        return false;
-    }
-}
-
 void chat_answer_init(struct chat_answer *answer, const struct chat_format *format,
                       const struct chat *chat, char *memory, uint32_t bytes)
 {
@@ -49,7 +33,7 @@ void chat_answer_init(struct chat_answer *answer, const struct chat_format *form
     answer->chat = chat;
     answer->memory = memory;
     answer->memory_bytes = bytes;
-    answer->in_thought = answer->skips_spaces = begins_in_thought(format, chat);
+    answer->in_thought = answer->skips_spaces = chat_begins_in_thought(format, chat);
     answer->at_start = true;
     answer->last = '\n';
 }

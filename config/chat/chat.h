@@ -101,15 +101,18 @@ struct chat {
     uint32_t tools_count;
     struct chat_text date;          /* such as "26 Jul 2024"; empty: CHAT_DATE_UNKNOWN */
     bool no_thinking;               /* the answer begins with an empty thought, if formats can */
+    bool begins_call;               /* the prompt begins the answer: with a call of a tool */
+    struct chat_text called;        /* of this one; empty: of one that the model chooses */
 };
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
 /* Text, and the lengths of its parts: the first, third, ... are the template's; a part may be
- * empty. The sum of the lengths is text_bytes. */
+ * empty. The sum of the lengths is text_bytes. The last answer_bytes of it are what begins the
+ * answer: a reader (config/chat/answer.h) takes them before what the model says. */
 struct chat_output {
     char *text;
-    uint32_t text_max, text_bytes;
+    uint32_t text_max, text_bytes, answer_bytes;
     uint32_t *parts;
     uint32_t parts_max, parts_count;
 };
@@ -125,6 +128,7 @@ enum chat_result {
     CHAT_ERROR_CALLS,               /* more than one call in a message */
     CHAT_ERROR_CALL_ID,             /* a call's id has not nine characters */
     CHAT_ERROR_ARGUMENTS,           /* a call has more or fewer arguments than one */
+    CHAT_ERROR_THOUGHT,             /* begins_call, and the answer begins with a thought */
 };
 const char *chat_result_text(enum chat_result result);
 

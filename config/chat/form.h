@@ -32,8 +32,13 @@ struct chat_step { enum chat_step_kind kind; const char *text; };
 struct chat_form {
     struct chat_mark marks[CHAT_MARKS_MAX + 1];
     struct chat_step steps[CHAT_STEPS_MAX];
+    /* What begins an answer with a call: text up to the name of the tool, the name, text up to its
+     * arguments. It ends before a space, which belongs to the model's next token. */
+    const char *begin, *before_name, *after_name;
     bool thinks;                    /* an answer may begin with <think> */
     bool knows_tools;               /* its marks are ordinary words: tools must be declared */
 };
 
 const struct chat_form *chat_form_of(enum chat_id id);
+/* True when the prompt has begun a thought. */
+bool chat_begins_in_thought(const struct chat_format *format, const struct chat *chat);

@@ -7,6 +7,8 @@
  */
 #include "config/chat/render.h"
 
+#include "config/chat/form.h"
+
 #include "config/base/assert.h"
 
 const char *chat_result_text(enum chat_result result)
@@ -22,6 +24,7 @@ const char *chat_result_text(enum chat_result result)
         [CHAT_ERROR_CALLS] = "in this format a message calls one tool at most",
         [CHAT_ERROR_CALL_ID] = "in this format the id of a call has nine characters",
         [CHAT_ERROR_ARGUMENTS] = "in this format a call has one argument",
+        [CHAT_ERROR_THOUGHT] = "in this format an answer begins with a thought, not with a call",
     };
     size_t index = (size_t)result;
     return index < sizeof texts / sizeof texts[0] ? texts[index] : "unknown result";
@@ -105,15 +108,39 @@ static enum chat_result render(struct chat_work *work)
     return CHAT_ERROR_EMPTY;
 }
 
+/* The name is the conversation's, as it is in the calls of earlier messages. */
+static enum chat_result begin_call(struct chat_work *work)
+{
+    const struct chat_form *form = chat_form_of(work->format->id);
+    uint32_t prompt_bytes = work->output->text_bytes;
+    ASSERT(form->begin != NULL && work->chat->tools_count > 0);
+    if (chat_begins_in_thought(work->format, work->chat)) {
+        return CHAT_ERROR_THOUGHT;
+    }
+    chat_say(work, form->begin);
+    if (work->chat->called.count > 0) {
+        chat_say(work, form->before_name);
+        chat_put(work, work->chat->called);
+        chat_say(work, form->after_name);
+    }
+    work->output->answer_bytes = work->output->text_bytes - prompt_bytes;
+    return CHAT_OK;
+}
+
 enum chat_result chat_render(const struct chat_format *format, const struct chat *chat,
                              struct chat_output *output)
 {
-    struct chat_work work = {.format = format, .chat = chat, .output = output, .fits = true};
+    struct chat asked = *chat;
+    struct chat_work work = {.format = format, .chat = &asked, .output = output, .fits = true};
     ASSERT(format->id < CHAT_FORMATS);
-    output->text_bytes = output->parts_count = 0;
+    output->text_bytes = output->answer_bytes = output->parts_count = 0;
+    asked.no_thinking = chat->no_thinking || chat->begins_call;
     enum chat_result result = admit(format, chat);
     if (result == CHAT_OK) {
         result = render(&work);
+    }
+    if (result == CHAT_OK && chat->begins_call) {
+        result = begin_call(&work);
     }
     return result == CHAT_OK && !work.fits ? CHAT_ERROR_SPACE : result;
 }

@@ -4,7 +4,7 @@ comes out of the client's tool. Each loop of calls is one program of the applian
 import asyncio
 import json
 
-from door import CHAT, MESSAGES, RESPONSES, Door, use_clients
+from door import CHAT, MESSAGES, RESPONSES, Door, chat, use_clients
 from test_door_clients import agents_model, anthropic_of, langchain_of, openai_of
 from test_door_types import all_valid, valid
 
@@ -57,19 +57,71 @@ def test_openai_chat_tools_whole_and_streamed():
         assert d.calls_by_program() == [3, 3], d.programs()
 
 
-def test_openai_chat_tools_none_and_forced():
+NAMED = {"type": "function", "function": {"name": "calc"}}
+
+
+def test_openai_chat_tools_none_required_and_named():
     with Door() as d, openai_of(d) as client:
-        import openai
         asked = {"model": "any", "messages": [{"role": "user", "content": TASK}],
-                 "tools": [CHAT_TOOL]}
+                 "temperature": 0, "tools": [CHAT_TOOL]}
         whole = client.chat.completions.create(**asked, tool_choice="none", max_tokens=9)
         assert not whole.choices[0].message.tool_calls
-        for choice in ("required", {"type": "function", "function": {"name": "calc"}}):
-            try:
-                client.chat.completions.create(**asked, tool_choice=choice)
-                raise AssertionError("it was answered")
-            except openai.BadRequestError as error:
-                assert error.param == "tool_choice"
+        whole = client.chat.completions.create(**asked, tool_choice="auto")
+        assert whole.choices[0].message.content.startswith("Plan"), "it does not begin with a call"
+        for choice in ("required", NAMED):
+            (whole,) = client.chat.completions.create(**asked, tool_choice=choice).choices
+            with client.chat.completions.stream(**asked, tool_choice=choice) as stream:
+                (streamed,) = stream.get_final_completion().choices
+            for each in (whole, streamed):
+                (call,) = each.message.tool_calls
+                assert not each.message.content and each.finish_reason == "tool_calls"
+                assert call.function.name == "calc", call
+                assert json.loads(call.function.arguments) == {"expression": SUMS[0]}
+        other = dict(CHAT_TOOL, function=dict(CHAT_TOOL["function"], name="lookup"))
+        both = dict(asked, tools=[other, CHAT_TOOL])
+        for choice in ("required", NAMED):      # of two tools, the model's choice and the client's
+            (whole,) = client.chat.completions.create(**both, tool_choice=choice).choices
+            assert whole.message.tool_calls[0].function.name == "calc"
+
+
+def test_openai_chat_tools_forced_that_cannot_be():
+    with Door() as d, openai_of(d) as client:
+        import openai
+        for tools in ([], [CHAT_TOOL]):
+            for choice in ("required", dict(NAMED, function={"name": "other"}), "sometimes",
+                           {"type": "allowed_tools"}):
+                if tools and choice == "required":
+                    continue
+                try:
+                    client.chat.completions.create(
+                        model="any", messages=[{"role": "user", "content": TASK}], tools=tools,
+                        tool_choice=choice)
+                    raise AssertionError("it was answered: %s" % choice)
+                except openai.BadRequestError as error:
+                    assert error.param == "tool_choice", error
+
+
+def test_forced_calls_of_responses_and_messages():
+    with Door() as d:
+        asked = {"input": TASK, "temperature": 0, "tools": [RESPONSE_TOOL]}
+        for choice in ("required", {"type": "function", "name": "calc"}):
+            whole = d.right(RESPONSES, dict(asked, tool_choice=choice))
+            assert [item.get("name") for item in whole["output"]] == ["calc"], whole
+        asked = {"messages": [{"role": "user", "content": TASK}], "temperature": 0,
+                 "max_tokens": 60, "tools": [MESSAGE_TOOL]}
+        for choice in ({"type": "any"}, {"type": "tool", "name": "calc"}):
+            whole = d.right(MESSAGES, dict(asked, tool_choice=choice))
+            assert [block.get("name") for block in whole["content"]] == ["calc"], whole
+            assert whole["stop_reason"] == "tool_use"
+        assert d.post(MESSAGES, dict(asked, tool_choice={"type": "tool"})).status == 400
+
+
+def test_a_forced_call_that_is_cut_off_is_text():
+    with Door() as d:
+        asked = chat(TASK, temperature=0, tools=[CHAT_TOOL], tool_choice=NAMED, max_tokens=1)
+        (choice,) = d.right(CHAT, asked)["choices"]
+        assert choice["finish_reason"] == "length" and "tool_calls" not in choice["message"]
+        assert choice["message"]["content"].startswith("Act: calc["), choice
 
 
 def test_openai_responses_tools_by_items_and_by_previous_response():
@@ -158,6 +210,15 @@ def test_langchain_bound_tools_whole_and_streamed():
             for chunk in chunks[1:]:
                 added += chunk
             assert [call["args"] for call in added.tool_calls] == [{"expression": SUMS[0]}]
+
+
+def test_langchain_structured_output_by_a_forced_call():
+    with Door() as d:
+        for fields in ({}, {"use_responses_api": True}):
+            model = langchain_of(d, **fields).with_structured_output(
+                dict(SCHEMA, title="calc", description="Computes."), method="function_calling")
+            assert model.invoke(TASK) == {"expression": SUMS[0]}
+            assert [*model.stream(TASK)][-1] == {"expression": SUMS[0]}
 
 
 def graph_of(model, tool):

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/assert.h"
 #include "config/chat/answer.h"
 
 #define CALL_BYTES 65536u
@@ -22,6 +23,7 @@
 struct context {
     struct chat chat;
     struct chat_message last;
+    struct chat_text begun;
     struct chat_tool tools[];           /* then members, then texts */
 };
 
@@ -72,11 +74,11 @@ static void copy_tool(struct chat_tool *to, const struct chat_tool *from,
     }
 }
 
-bool answer_keep_context(struct request *request, const struct chat *chat)
+bool answer_keep_context(struct request *request, const struct chat *chat, struct chat_text begun)
 {
     uint32_t count = chat->tools_count;
     struct context *context = memory_take(
-        sizeof *context + text_bytes_of(chat) +
+        sizeof *context + text_bytes_of(chat) + begun.count +
         count * (sizeof(struct chat_tool) + MEMBERS * sizeof(struct chat_member)));
     request->context = context;
     if (context == NULL) {
@@ -90,6 +92,7 @@ bool answer_keep_context(struct request *request, const struct chat *chat)
     for (uint32_t i = 0; i < count; i++) {
         copy_tool(&context->tools[i], &chat->tools[i], members + (size_t)MEMBERS * i, &texts);
     }
+    context->begun = copy(&texts, begun);
     return true;
 }
 
@@ -111,6 +114,9 @@ bool answer_begin(struct choice *choice)
     if (choice->reader != NULL) {
         chat_answer_init(&choice->reader->answer, &choice->request->door->model.format,
                          &context->chat, choice->reader->memory, bytes);
+        ASSERT(context->begun.count < bytes);
+        (void)chat_answer_feed(&choice->reader->answer, context->begun.bytes,
+                               context->begun.count);
     }
     return choice->reader != NULL;
 }

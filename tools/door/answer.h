@@ -6,9 +6,9 @@
  */
 #include "tools/door/door.h"
 
-/* What reading needs of a conversation, which does not live as long: its tools, and who spoke last.
- * For request->context. False: out of memory. */
-bool answer_keep_context(struct request *request, const struct chat *chat);
+/* What reading needs of a conversation, which does not live as long: its tools, who spoke last, and
+ * what of the answer is in the prompt. For request->context. False: out of memory. */
+bool answer_keep_context(struct request *request, const struct chat *chat, struct chat_text begun);
 /* Before the first text of a choice. False: out of memory. */
 bool answer_begin(struct choice *choice);
 /* Text has come: adds it to the choice, and gives each piece to `say`, with what has been added. */

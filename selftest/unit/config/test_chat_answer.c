@@ -208,6 +208,67 @@ static void test_read_calls_of_every_format_gives_what_was_rendered(void **state
     assert_int_equal(formats, 11);
 }
 
+/* What the prompt has of the answer is what the format writes at the beginning of such an answer;
+ * before it the prompt is that of any other answer. */
+static void assert_begins(struct chat_text name, bool ends_in_arguments)
+{
+    static const struct chat_call calls[] = {CALL_OF("1", SUM_ONE)};
+    static const struct chat_message question = {.role = CHAT_USER, .content = TEXT("How much?")};
+    struct chat chat = {.messages = &question, .messages_count = 1, .tools = tools,
+                        .tools_count = 1, .begins_call = true, .called = name};
+    static char text[TEXT_MAX];
+    uint32_t parts[64];
+    struct chat_output output = {.text = text, .text_max = sizeof text, .parts = parts,
+                                 .parts_max = 64};
+    assert_int_equal(chat_render(&format, &chat, &output), CHAT_OK);
+    uint32_t prompt_bytes = output.text_bytes - output.answer_bytes;
+    const char *answer_text = written(calls, 1);
+    assert_true(output.answer_bytes > 3 && output.answer_bytes < strlen(answer_text));
+    assert_memory_equal(text + prompt_bytes, answer_text, output.answer_bytes);
+    assert_int_not_equal(text[output.text_bytes - 1], ' ');
+    bool has_name = memmem(answer_text, output.answer_bytes, "calc", 4) != NULL;
+    assert_int_equal(has_name, ends_in_arguments);
+    chat.begins_call = false;
+    chat.no_thinking = true;
+    render(&chat, 1, prompt);
+    assert_int_equal(strlen(prompt), prompt_bytes);
+    assert_memory_equal(prompt, text, prompt_bytes);
+}
+
+static void test_answer_begins_with_a_call_as_it_is_rendered(void **state)
+{
+    uint32_t formats = 0;
+    for (uint32_t id = 0; id < CHAT_FORMATS; id++) {
+        format = (struct chat_format){.id = (enum chat_id)id, .bos = "<s>", .eos = "</s>"};
+        bool thinks = id == CHAT_QWQ || id == CHAT_QWEN3_THINK || id == CHAT_DEEPSEEK_R1_THINK;
+        if (chat_format_has_tools(format.id) && !thinks) {
+            assert_begins((struct chat_text)TEXT("calc"), true);
+            assert_begins((struct chat_text){"", 0}, false);
+            formats++;
+        }
+    }
+    assert_int_equal(formats, 8);
+}
+
+static void test_answer_that_begins_with_a_thought_cannot_begin_with_a_call(void **state)
+{
+    static const struct chat_message messages[] = {
+        {.role = CHAT_USER, .content = TEXT("How much?")},
+        {.role = CHAT_TOOL, .content = TEXT("3"), .call_id = TEXT("abcdefgh1")}};
+    struct chat chat = {.messages = messages, .messages_count = 1, .tools = tools,
+                        .tools_count = 1, .begins_call = true};
+    uint32_t parts[64];
+    struct chat_output output = {.text = history, .text_max = TEXT_MAX, .parts = parts,
+                                 .parts_max = 64};
+    static const enum chat_id thinkers[] = {CHAT_QWQ, CHAT_QWEN3_THINK, CHAT_DEEPSEEK_R1_THINK};
+    for (uint32_t i = 0; i < 3; i++) {
+        format = (struct chat_format){.id = thinkers[i]};
+        assert_int_equal(chat_render(&format, &chat, &output), CHAT_ERROR_THOUGHT);
+    }
+    chat.messages_count = 2;            /* the result of a tool goes on DeepSeek's answer */
+    assert_int_equal(chat_render(&format, &chat, &output), CHAT_OK);
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 #define LOSSLESS " \n Hej, <tool \xe2\x82\xac <| [TOOL_ \xf0\x9f\x90\x9d { } <｜tool▁ca " \
@@ -406,6 +467,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read_calls_of_every_format_gives_what_was_rendered),
+        cmocka_unit_test(test_answer_begins_with_a_call_as_it_is_rendered),
+        cmocka_unit_test(test_answer_that_begins_with_a_thought_cannot_begin_with_a_call),
         cmocka_unit_test(test_read_text_without_marks_is_lossless),
         cmocka_unit_test(test_read_without_tools_takes_nothing_for_a_call),
         cmocka_unit_test(test_read_gives_whole_characters_only),

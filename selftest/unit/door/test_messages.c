@@ -40,6 +40,65 @@ static const char message[] =
     "[{\"type\":\"text\",\"text\":\"4\"}]},{\"type\":\"text\",\"text\":\"Sure?\"}]}],"
     "\"tools\":[{\"name\":\"sum\",\"description\":\"adds\",\"input_schema\":" SCHEMA "}]}";
 
+/* The body, with another member behind its first brace. */
+static const char *with_member(const char *body, const char *member)
+{
+    static char text[2048];
+    snprintf(text, sizeof text, "{%s,%s", member, body + 1);
+    return text;
+}
+
+/* Each API demands a call of `sum`: the prompt begins it, and the model's words go on with it. */
+static void test_demanded_call_is_begun_in_the_prompt(void **state)
+{
+    static const struct { const char *path, *body, *member; } rows[] = {
+        {"/v1/chat/completions", chat,
+         "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"sum\"}}"},
+        {"/v1/chat/completions", chat, "\"tool_choice\":\"required\""},
+        {"/v1/responses", response, "\"tool_choice\":{\"type\":\"function\",\"name\":\"sum\"}"},
+        {"/v1/messages", message, "\"tool_choice\":{\"type\":\"tool\",\"name\":\"sum\"}"},
+        {"/v1/messages", message, "\"tool_choice\":{\"type\":\"any\"}"}};
+    static const char begun[] = "<|im_start|>assistant\n<tool_call>\n{\"name\": \"sum\", "
+                                "\"arguments\":";
+    static const char *const rest[] = {" {\"a\"", ": 3}}\n</tool_call>", NULL};
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rig_begin();
+        struct request *request = rig_ask(rows[i].path, with_member(rows[i].body, rows[i].member));
+        assert_int_equal(request->state, REQUEST_WAITING);
+        struct choice *choice = request->choices[0];
+        const struct buffer *prompt = &choice->prompt->text;
+        size_t bytes = sizeof begun - 1;
+        assert_memory_equal(prompt->at + prompt->count - bytes, begun, bytes);
+        rig_say(choice, rest, AGX_FINISH_EOS);
+        assert_int_equal(choice->tool_calls_count, 1);
+        assert_int_equal(choice->content.count, 0);
+        assert_memory_equal(choice->tool_calls[0].arguments.at, "{\"a\": 3}", 8);
+        assert_memory_equal(choice->tool_calls[0].name.at, "sum", 3);
+        rig_end();
+    }
+}
+
+static void test_demanded_call_that_cannot_be_is_refused(void **state)
+{
+    static const char *const members[] = {
+        "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"other\"}}",
+        "\"tool_choice\":{\"type\":\"function\"}", "\"tool_choice\":\"always\"",
+        "\"tool_choice\":7"};
+    rig_begin();
+    for (uint32_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        struct request *request = rig_take("/v1/chat/completions");
+        assert_false(rig_read(request, with_member(chat, members[i])));
+        assert_string_equal(request->refusal.param, "tool_choice");
+        request_free(request);
+    }
+    rig.door.model.format.id = CHAT_QWQ;
+    struct request *request = rig_take("/v1/chat/completions");
+    assert_false(rig_read(request, with_member(chat, "\"tool_choice\":\"required\"")));
+    assert_string_equal(request->refusal.param, "tool_choice");
+    assert_non_null(strstr(request->refusal.text, "thought"));
+    rig_end();
+}
+
 static void test_each_api_makes_the_same_prompt(void **state)
 {
     rig_begin();
@@ -136,6 +195,8 @@ static void test_many_tools_leave_no_memory_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_demanded_call_is_begun_in_the_prompt),
+        cmocka_unit_test(test_demanded_call_that_cannot_be_is_refused),
         cmocka_unit_test(test_each_api_makes_the_same_prompt),
         cmocka_unit_test(test_a_call_without_arguments_has_an_empty_object),
         cmocka_unit_test(test_texts_of_users_are_quoted),

@@ -108,17 +108,21 @@ static bool read_tools(struct talk *talk, const json_t *tools)
     return true;
 }
 
-static bool read_tool_choice(const struct fields *fields, bool *may_call)
+static bool read_tool_choice(const struct fields *fields, struct talk *talk)
 {
     const json_t *choice = json_object_get(fields->body, "tool_choice");
     const char *type = type_of(choice);
-    *may_call = strcmp(type, "none") != 0;
-    if (choice == NULL || strcmp(type, "auto") == 0 || strcmp(type, "none") == 0) {
+    bool is_named = strcmp(type, "tool") == 0;
+    if (choice == NULL || strcmp(type, "auto") == 0) {
+        return true;
+    }
+    talk->calls = strcmp(type, "none") == 0 ? TALK_CALLS_NONE : TALK_MUST_CALL;
+    talk->called = is_named ? json_string_value(json_object_get(choice, "name")) : NULL;
+    if (strcmp(type, "none") == 0 || strcmp(type, "any") == 0 || talk->called != NULL) {
         return true;
     }
     return request_refuse(fields->request, 400, "tool_choice",
-                          "tool_choice: must be of type auto or none: this server does not force "
-                          "a call");
+                          "tool_choice: must be of type auto, none, any, or tool with a name");
 }
 
 /* An answer that the client has begun, for the model to go on with, is not one that it writes. */
@@ -138,8 +142,7 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     const json_t *system = json_object_get(body, "system");
     struct talk talk;
     size_t index;
-    bool may_call = true;
-    bool is_valid = talk_begin(&talk, fields->request) && read_tool_choice(fields, &may_call) &&
+    bool is_valid = talk_begin(&talk, fields->request) && read_tool_choice(fields, &talk) &&
                     (system == NULL || json_is_null(system) ||
                      talk_say(&talk, "system", system, "system"));
     if (is_valid && json_array_size(messages) == 0) {
@@ -151,7 +154,9 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     }
     is_valid = is_valid && ends_with_user(fields, messages);
     talk.no_thinking = strcmp(type_of(json_object_get(body, "thinking")), "enabled") != 0;
-    is_valid = is_valid && (!may_call || read_tools(&talk, json_object_get(body, "tools"))) &&
+    is_valid = is_valid &&
+               (talk.calls == TALK_CALLS_NONE ||
+                read_tools(&talk, json_object_get(body, "tools"))) &&
                talk_prompt(&talk, wish, source);
     talk_end(&talk);
     return is_valid;

@@ -274,7 +274,8 @@ static bool render(struct talk *talk, struct prompt_source *source)
     output->text_bytes = output->parts_count = 0;
     enum chat_result result = chat_render(&door->model.format, &door->conversation->chat, output);
     if (result != CHAT_OK) {
-        return request_refuse(talk->request, result == CHAT_ERROR_SPACE ? 413 : 400, "messages",
+        return request_refuse(talk->request, result == CHAT_ERROR_SPACE ? 413 : 400,
+                              result == CHAT_ERROR_THOUGHT ? "tool_choice" : "messages",
                               chat_result_text(result));
     }
     source->parts = memory_take(output->parts_count * sizeof *source->parts);
@@ -286,6 +287,43 @@ static bool render(struct talk *talk, struct prompt_source *source)
     memcpy(source->parts, output->parts, output->parts_count * sizeof *source->parts);
     source->parts_count = output->parts_count;
     source->is_chat = true;
+    return true;
+}
+
+/* Of the tool at this index; NULL: there are fewer. */
+static const char *tool_name(const struct talk *talk, size_t index)
+{
+    const json_t *tool = json_array_get(talk->tools, index);
+    return json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+}
+
+static bool has_tool(const struct talk *talk, const char *name)
+{
+    bool has = false;
+    for (size_t i = 0; i < json_array_size(talk->tools); i++) {
+        has = has || is(tool_name(talk, i), name);
+    }
+    return has;
+}
+
+/* A call that must be is begun in the prompt; with one tool there is no choice. */
+static bool demand_call(struct talk *talk, struct chat *chat)
+{
+    size_t count = json_array_size(talk->tools);
+    if (talk->calls != TALK_MUST_CALL) {
+        return true;
+    }
+    if (talk->called == NULL && count == 1) {
+        talk->called = tool_name(talk, 0);
+    }
+    if (count == 0 || (talk->called != NULL && !has_tool(talk, talk->called))) {
+        return refuse(talk, "tool_choice", "'tool_choice' demands a call of a tool that is not "
+                      "among 'tools'");
+    }
+    chat->begins_call = true;
+    chat->called = talk->called != NULL
+                       ? (struct chat_text){talk->called, (uint32_t)strlen(talk->called)}
+                       : (struct chat_text){"", 0};
     return true;
 }
 
@@ -301,6 +339,12 @@ static bool add_format_stop(struct talk *talk, struct wish *wish)
     }
     snprintf(wish->stops[wish->stops_count++], DOOR_STOP_BYTES, "%s", stop);
     return true;
+}
+
+static struct chat_text begun_in(const struct chat_output *output)
+{
+    return (struct chat_text){output->text + output->text_bytes - output->answer_bytes,
+                              output->answer_bytes};
 }
 
 bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *source)
@@ -320,10 +364,12 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
     const char *problem = conversation_read(door->conversation, whole);
     bool is_valid = problem == NULL || refuse(talk, "messages", problem);
     if (is_valid) {
-        door->conversation->chat.no_thinking = talk->no_thinking;
-        program_read_conversation(talk->request, &door->conversation->chat);
-        is_valid = render(talk, source) && add_format_stop(talk, wish) &&
-                   (answer_keep_context(talk->request, &door->conversation->chat) ||
+        struct chat *chat = &door->conversation->chat;
+        chat->no_thinking = talk->no_thinking;
+        program_read_conversation(talk->request, chat);
+        is_valid = demand_call(talk, chat) && render(talk, source) &&
+                   add_format_stop(talk, wish) &&
+                   (answer_keep_context(talk->request, chat, begun_in(&door->rendered)) ||
                     no_memory(talk));
     }
     conversation_drop(door->conversation);      /* also of one that was read in part */

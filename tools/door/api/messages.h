@@ -10,6 +10,8 @@ struct talk {
     struct request *request;
     json_t *messages, *tools;           /* arrays; the talk's own */
     bool no_thinking;
+    enum { TALK_MAY_CALL, TALK_CALLS_NONE, TALK_MUST_CALL } calls;
+    const char *called;                 /* MUST_CALL: this tool, the body's text; NULL: any */
 };
 
 /* False: out of memory, and refused. Whatever follows, talk_end(). */

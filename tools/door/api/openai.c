@@ -40,18 +40,28 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
            wish_read_stops(wish, fields, "stop");
 }
 
-bool openai_read_tool_choice(const struct fields *fields, bool *may_call)
+bool openai_read_tool_choice(const struct fields *fields, struct talk *talk)
 {
     const json_t *choice = json_object_get(fields->body, "tool_choice");
     const char *word = json_string_value(choice);
-    *may_call = word == NULL || strcmp(word, "none") != 0;
-    if (choice == NULL || json_is_null(choice) ||
-        (word != NULL && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))) {
+    const char *type = json_string_value(json_object_get(choice, "type"));
+    if (choice == NULL || json_is_null(choice) || (word != NULL && strcmp(word, "auto") == 0)) {
+        return true;
+    }
+    if (word != NULL && strcmp(word, "none") == 0) {
+        talk->calls = TALK_CALLS_NONE;
+        return true;
+    }
+    const json_t *inner = json_object_get(choice, "function");      /* of the chat API */
+    talk->calls = TALK_MUST_CALL;
+    talk->called = json_string_value(json_object_get(inner != NULL ? inner : choice, "name"));
+    if ((word != NULL && strcmp(word, "required") == 0) ||
+        (type != NULL && strcmp(type, "function") == 0 && talk->called != NULL)) {
         return true;
     }
     return request_refuse(fields->request, 400, "tool_choice",
-                          "'tool_choice' must be 'auto' or 'none': this server does not force "
-                          "a call");
+                          "'tool_choice' must be 'auto', 'none', 'required', or a function by its "
+                          "name");
 }
 
 bool openai_read_format(const struct fields *fields, const json_t *format)
@@ -62,7 +72,7 @@ bool openai_read_format(const struct fields *fields, const json_t *format)
     }
     return request_refuse(fields->request, 400, "response_format",
                           "a format of the answer other than 'text' is not supported by this "
-                          "server");
+                          "server: a tool with 'tool_choice' has a schema, too");
 }
 
 json_t *openai_usage(const struct request *request)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: what OpenAI's APIs have in common. */
-#include "tools/door/api/fields.h"
+#include "tools/door/api/messages.h"
 
 /* {"error": {"message", "type", "param", "code"}} */
 json_t *openai_refuse(const struct refusal *refusal);
 /* stream, stream_options, n, model, and the sampling that all have; refuses what is known and not
  * supported. False after request_refuse(). */
 bool openai_read(struct request *request, const struct fields *fields, struct wish *wish);
-/* tool_choice: whether the model may call the tools. False after request_refuse(). */
-bool openai_read_tool_choice(const struct fields *fields, bool *may_call);
+/* tool_choice: whether the model may call the tools, or must. False after request_refuse(). */
+bool openai_read_tool_choice(const struct fields *fields, struct talk *talk);
 /* The format of the answer, which may be NULL. False after request_refuse(): it is not text. */
 bool openai_read_format(const struct fields *fields, const json_t *format);
 /* Of all choices: prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details. */

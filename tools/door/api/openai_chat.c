@@ -32,11 +32,11 @@ static bool read_thinking(const struct fields *fields, struct talk *talk)
 static bool read_talk(const struct fields *fields, struct wish *wish, struct prompt_source *source)
 {
     struct talk talk;
-    bool may_call = true;
     bool is_valid = talk_begin(&talk, fields->request) &&
-                    openai_read_tool_choice(fields, &may_call) && read_thinking(fields, &talk) &&
+                    openai_read_tool_choice(fields, &talk) && read_thinking(fields, &talk) &&
                     talk_read_openai(&talk, json_object_get(fields->body, "messages"),
-                                     may_call ? json_object_get(fields->body, "tools") : NULL) &&
+                                     talk.calls != TALK_CALLS_NONE
+                                         ? json_object_get(fields->body, "tools") : NULL) &&
                     talk_prompt(&talk, wish, source);
     talk_end(&talk);
     return is_valid;

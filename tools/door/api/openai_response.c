@@ -110,9 +110,8 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     const json_t *item;
     struct talk talk;
     size_t index;
-    bool may_call = true;
     bool is_valid = talk_begin(&talk, fields->request) &&
-                    openai_read_tool_choice(fields, &may_call) &&
+                    openai_read_tool_choice(fields, &talk) &&
                     field_text(fields, "instructions", &instructions);
     if (is_valid && instructions != NULL) {
         is_valid = talk_say_text(&talk, "system", instructions, strlen(instructions));
@@ -121,7 +120,8 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
         is_valid = is_valid && read_item(&talk, item);
     }
     is_valid = is_valid &&
-               (!may_call || read_tools(&talk, json_object_get(fields->body, "tools"))) &&
+               (talk.calls == TALK_CALLS_NONE ||
+                read_tools(&talk, json_object_get(fields->body, "tools"))) &&
                talk_prompt(&talk, wish, source);
     talk_end(&talk);
     return is_valid;
