@@ -190,6 +190,7 @@ static void fill(const struct net_frame *frame, struct call *call, const struct 
     memcpy(call->biases, wire->biases, wire->sampling.biases_count * sizeof *call->biases);
     call->max_tokens = wire->max_tokens;
     call->want_text = (wire->flags & WIRE_CALL_WANT_TEXT) != 0;
+    call->want_control = (wire->flags & WIRE_CALL_WANT_CONTROL) != 0;
     call->deadline_us = deadline_us(net, wire, frame->now_us);
     call->arrived_us = frame->now_us;
     call->emit.digest = WIRE_DIGEST_START;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: generated tokens as the client's text. Only net/ includes this. */
+#include <string.h>
+
 #include "net/net.h"
 
 /* The text of generated token `token_index` of the call; room for NET_TOKEN_TEXT_BYTES_MAX. */
@@ -12,8 +14,14 @@ static inline uint32_t net_text_of_token(const struct net *net, const struct cal
     /* A text that begins with BOS alone begins without the space that SentencePiece puts there. */
     bool first = token_index == 0 && call->prompt_tokens == 1 &&
                  call->tokens[0] == net->vocab->info.bos_id;
-    return vocab_decode(net->vocab, call->tokens[call->prompt_tokens + token_index], first, piece,
-                        NET_TOKEN_TEXT_BYTES_MAX);
+    uint32_t token = call->tokens[call->prompt_tokens + token_index], bytes = 0;
+    const char *control =
+        call->want_control ? vocab_control_text(net->vocab, token, &bytes) : NULL;
+    if (control != NULL) {
+        memcpy(piece, control, bytes);
+        return bytes;
+    }
+    return vocab_decode(net->vocab, token, first, piece, NET_TOKEN_TEXT_BYTES_MAX);
 }
 
 /* True when the call has come to the end that its tokens give it. A call that was cancelled, met

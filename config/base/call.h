@@ -194,6 +194,7 @@ struct call {
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t thread;                /* the client's number of the program thread; for statistics */
     bool want_text;
+    bool want_control;              /* with that of control tokens */
     uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string, */
     uint32_t stop_text_before;      /* and those whose text lies before it */
     uint32_t stop_texts_count;

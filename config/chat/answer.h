@@ -62,5 +62,8 @@ uint32_t chat_answer_feed(struct chat_answer *answer, const char *text, uint32_t
 void chat_answer_end(struct chat_answer *answer);
 /* The next piece; false: there is none yet. */
 bool chat_answer_next(struct chat_answer *answer, struct chat_piece *piece);
+/* The marks with which a call begins in a format, by index; NULL: there are no more. Where they are
+ * control tokens, a reader needs the text of those. */
+const char *chat_answer_mark(enum chat_id id, uint32_t index);
 /* Asserts the reader's invariants. */
 void chat_answer_check(const struct chat_answer *answer);

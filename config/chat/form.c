@@ -5,9 +5,10 @@
  * nor thoughts.
  *
  * In most files the marks of Llama, Mistral and DeepSeek are control tokens, of which TOKENS carry
- * no text. So these forms are known without their marks, too, by the words that stand between.
+ * no text unless the call wants it. So these forms are known without their marks, too, by the words
+ * that stand between.
  */
-#include "config/chat/form.h"
+#include "config/chat/answer.h"
 
 #include <stddef.h>
 
@@ -94,4 +95,13 @@ const struct chat_form *chat_form_of(enum chat_id id)
 {
     ASSERT(id < CHAT_FORMATS);
     return &forms[id];
+}
+
+const char *chat_answer_mark(enum chat_id id, uint32_t index)
+{
+    const struct chat_mark *mark = chat_form_of(id)->marks;
+    for (; mark->text != NULL && (!mark->is_call || index > 0); mark++) {
+        index -= mark->is_call;
+    }
+    return mark->text;
 }

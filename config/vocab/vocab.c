@@ -194,3 +194,11 @@ uint32_t vocab_decode(const struct vocab *vocab, uint32_t token, bool first, cha
     }
     return used;
 }
+
+const char *vocab_control_text(const struct vocab *vocab, uint32_t token, uint32_t *bytes)
+{
+    const struct gguf_vocab_info *info = &vocab->info;
+    bool is_shown = token < info->tokens && vocab->kinds[token] == VOCAB_TOKEN_CONTROL &&
+                    token != info->bos_id && token != info->eos_id && token != info->eot_id;
+    return is_shown ? vocab_token_text(vocab, token, bytes) : NULL;
+}

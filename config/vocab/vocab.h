@@ -117,3 +117,6 @@ static inline const char *vocab_token_text(const struct vocab *vocab, uint32_t t
  */
 uint32_t vocab_decode(const struct vocab *vocab, uint32_t token, bool first, char *bytes,
                       uint32_t max);
+/* The text of a control token that a model may write into an answer, such as [TOOL_CALLS]; NULL: it
+ * is no control token, or BOS, EOS or end-of-turn. */
+const char *vocab_control_text(const struct vocab *vocab, uint32_t token, uint32_t *bytes);

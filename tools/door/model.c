@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/chat/answer.h"
+
 #define HEADER_BYTES_MAX (UINT64_C(1) << 30)
 
 extern const uint8_t embedded_model[], embedded_model_end[];
@@ -55,6 +57,26 @@ static enum status take_scratch(struct model *model, uint32_t text_bytes_max)
     return STATUS_OK;
 }
 
+static bool is_control(struct model *model, const char *mark)
+{
+    const struct vocab_input input = {.text = mark, .bytes = (uint32_t)strlen(mark),
+                                      .parse_special = true};
+    const uint32_t *ids;
+    uint32_t count, bytes;
+    return model_encode(model, &input, &ids, &count) && count == 1 &&
+           vocab_control_text(&model->vocab, ids[0], &bytes) != NULL;
+}
+
+static bool has_control_marks(struct model *model)
+{
+    const char *mark;
+    bool has = false;
+    for (uint32_t i = 0; (mark = chat_answer_mark(model->format.id, i)) != NULL; i++) {
+        has = has || is_control(model, mark);
+    }
+    return has;
+}
+
 enum status model_load(struct model *model, const struct options *options,
                        uint32_t text_bytes_max, struct config_error *error)
 {
@@ -71,7 +93,9 @@ enum status model_load(struct model *model, const struct options *options,
     copy_token(&model->vocab, model->vocab.info.eos_id, model->format.eos);
     model->vocab_digest = vocab_digest(&model->vocab);
     model->chat_digest = chat_digest(model->verdict, &model->format);
-    return take_scratch(model, text_bytes_max);
+    TRY(take_scratch(model, text_bytes_max));
+    model->has_control_marks = has_control_marks(model);
+    return STATUS_OK;
 }
 
 const char *model_difference(const struct model *model, const struct agx_welcome *welcome,

@@ -13,6 +13,7 @@ struct model {
     struct vocab vocab;
     struct chat_format format;
     enum chat_verdict verdict;
+    bool has_control_marks;                 /* calls begin with control tokens: [TOOL_CALLS] */
     uint64_t vocab_digest, chat_digest;     /* what the appliance has to say of its own */
     /* private */
     struct vocab_scratch scratch;

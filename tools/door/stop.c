@@ -25,9 +25,14 @@ static bool read_end(const struct choice *choice, struct buffer *text)
     uint64_t heard = choice->tokens_heard;
     char piece[GGUF_TOKEN_BYTES_MAX];
     for (uint64_t at = heard > DOOR_STOP_TOKENS ? heard - DOOR_STOP_TOKENS : 0; at < heard; at++) {
-        uint32_t bytes = vocab_decode(vocab, choice->last_tokens[at % DOOR_STOP_TOKENS], at == 0,
-                                      piece, sizeof piece);
-        if (!buffer_add(text, piece, bytes)) {
+        uint32_t token = choice->last_tokens[at % DOOR_STOP_TOKENS], bytes = 0;
+        const char *said = choice->call.want_control ? vocab_control_text(vocab, token, &bytes)
+                                                     : NULL;
+        if (said == NULL) {
+            bytes = vocab_decode(vocab, token, at == 0, piece, sizeof piece);
+            said = piece;
+        }
+        if (!buffer_add(text, said, bytes)) {
             return false;
         }
     }

@@ -16,6 +16,7 @@
 
 #define DIM_MAX     (1 << 20)
 #define ROPE_SCALE  4.0f
+#define TEMPLATE_BYTES_MAX 32768
 
 static const struct family families[] = {
 #define FAMILY(name, pairs, qkv_bias, qk_norm) {#name, qkv_bias, qk_norm},
@@ -96,6 +97,17 @@ static void put_shape(const struct settings *settings, struct writer *writer)
     }
 }
 
+static void put_template(const char *path, struct writer *writer)
+{
+    static char text[TEMPLATE_BYTES_MAX + 1];
+    FILE *file = fopen(path, "rb");
+    size_t count = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (count == 0 || fclose(file) != 0) {
+        fail("%s: cannot be read", path);
+    }
+    put_key_text(writer, "tokenizer.chat_template", text);
+}
+
 static void put_metadata(const struct settings *settings, struct writer *writer)
 {
     char name[64];
@@ -105,6 +117,9 @@ static void put_metadata(const struct settings *settings, struct writer *writer)
     put_key_text(writer, "general.name", name);
     put_key_u32(writer, "general.alignment", GGUF_ALIGNMENT);
     put_shape(settings, writer);
+    if (settings->chat_template != NULL) {
+        put_template(settings->chat_template, writer);
+    }
 }
 
 static void write_model(const struct settings *settings, struct writer *writer)
@@ -112,6 +127,7 @@ static void write_model(const struct settings *settings, struct writer *writer)
     struct vocabulary vocabulary;
     struct tensors tensors;
     vocabulary_build(&vocabulary, settings->shape.vocab);
+    vocabulary_control(&vocabulary, &settings->control);
     tensors_list(&tensors, settings);
     put(writer, "GGUF", 4);
     put_u32(writer, 3);
@@ -196,6 +212,9 @@ static int parse(struct settings *settings, int argc, char **argv)
         {"--tied", "", ARGUMENT_FLAG, &settings->tied, 0, 0, "no output matrix of its own"},
         {"--family", "NAME", ARGUMENT_CHOICE, &family, 0, 0, "llama, qwen2, qwen3"},
         {"--rope", "NAME", ARGUMENT_CHOICE, &rope, 0, 0, "plain, linear, llama3"},
+        {"--template", "FILE", ARGUMENT_TEXT, &settings->chat_template, 0, 0, "of conversations"},
+        {"--control", "TEXT", ARGUMENT_TEXTS, &settings->control, 0, ARGUMENT_TEXTS_MAX,
+         "of a control token; may be repeated"},
         {"--sparse", "", ARGUMENT_FLAG, &settings->sparse, 0, 0,
          "matrices of zeros, as holes of the file: for tests of plans"},
     };

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tools/command_line.h"
+
 struct shape {
     uint32_t layers, dim, heads, kv_heads, ffn, context, vocab;
     uint32_t head_dim;              /* 0: not given */
@@ -16,6 +18,8 @@ enum rope { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPES };
 
 struct settings {
     const char *out, *preset;
+    const char *chat_template;      /* a file; NULL: none */
+    struct argument_texts control;
     const struct family *family;
     enum rope rope;
     uint32_t type;                  /* a quant's */

@@ -106,6 +106,15 @@ void vocabulary_build(struct vocabulary *v, uint32_t count)
     }
 }
 
+void vocabulary_control(struct vocabulary *v, const struct argument_texts *texts)
+{
+    for (uint32_t i = 0; i < texts->count; i++) {
+        struct token *token = &v->tokens[v->count - texts->count + i];
+        *token = (struct token){.kind = TOKEN_CONTROL};
+        snprintf(token->text, sizeof token->text, "%s", texts->texts[i]);
+    }
+}
+
 void vocabulary_put(const struct vocabulary *v, struct writer *writer)
 {
     put_key_text(writer, "tokenizer.ggml.model", "llama");

@@ -7,12 +7,13 @@
  */
 #include <stdint.h>
 
+#include "tools/command_line.h"
 #include "tools/mkmodel/writer.h"
 
 enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
 
 struct token {
-    char text[24];
+    char text[40];
     uint32_t kind;
 };
 struct vocabulary {
@@ -24,4 +25,6 @@ struct vocabulary {
 
 /* Ends the program if it cannot make so many. */
 void vocabulary_build(struct vocabulary *vocabulary, uint32_t count);
+/* The last tokens become control tokens of these texts, in this order. */
+void vocabulary_control(struct vocabulary *vocabulary, const struct argument_texts *texts);
 void vocabulary_put(const struct vocabulary *vocabulary, struct writer *writer);

@@ -183,6 +183,7 @@ static uint32_t call_flags(const struct agx_call *call)
     return (call->prompt_ids == NULL ? WIRE_CALL_TEXT_PROMPT : 0) |
            (call->prompt_ids == NULL && !call->no_bos ? WIRE_CALL_ADD_BOS : 0) |
            (call->want_text ? WIRE_CALL_WANT_TEXT : 0) |
+           (call->want_control ? WIRE_CALL_WANT_CONTROL : 0) |
            (call->ignore_eos ? WIRE_CALL_IGNORE_EOS : 0) |
            (call->parse_special ? WIRE_CALL_PARSE_SPECIAL : 0) |
            (has_more(call) ? WIRE_CALL_MORE : 0);

@@ -45,7 +45,8 @@ struct agx_call {           /* zero is a good default, except for `max_tokens` a
     uint64_t seed;          /* the same seed, sampling and prompt give the same tokens */
     uint64_t deadline_us;   /* microseconds from arrival, at most an hour; 0: none */
     int ignore_eos;         /* EOS and end-of-turn do not end the call */
-    int want_text;          /* events carry text, too */
+    int want_text;          /* events carry text, too, */
+    int want_control;       /* and that of control tokens, but for BOS, EOS and end-of-turn */
     int no_bos;             /* BOS is not put before prompt_text */
     int parse_special;      /* special tokens in prompt_text are tokens, not text */
     const uint32_t *stop_ids;       /* [stop_ids_count], at most AGX_STOP_IDS_MAX */

@@ -208,6 +208,19 @@ static void test_read_calls_of_every_format_gives_what_was_rendered(void **state
     assert_int_equal(formats, 11);
 }
 
+static void test_marks_of_calls_are_those_of_the_form(void **state)
+{
+    assert_string_equal(chat_answer_mark(CHAT_QWEN3, 0), "<tool_call>");
+    assert_null(chat_answer_mark(CHAT_QWEN3, 1));
+    assert_string_equal(chat_answer_mark(CHAT_MISTRAL_V3, 0), "[TOOL_CALLS]");
+    assert_string_equal(chat_answer_mark(CHAT_MISTRAL_V3, 1), "[{");
+    assert_null(chat_answer_mark(CHAT_MISTRAL_V3, 2));
+    assert_string_equal(chat_answer_mark(CHAT_LLAMA3_1, 0), "{");
+    assert_null(chat_answer_mark(CHAT_LLAMA3_1, 1));
+    assert_string_equal(chat_answer_mark(CHAT_DEEPSEEK_R1, 1), "function");
+    assert_null(chat_answer_mark(CHAT_CHATML, 0));
+}
+
 /* What the prompt has of the answer is what the format writes at the beginning of such an answer;
  * before it the prompt is that of any other answer. */
 static void assert_begins(struct chat_text name, bool ends_in_arguments)
@@ -467,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read_calls_of_every_format_gives_what_was_rendered),
+        cmocka_unit_test(test_marks_of_calls_are_those_of_the_form),
         cmocka_unit_test(test_answer_begins_with_a_call_as_it_is_rendered),
         cmocka_unit_test(test_answer_that_begins_with_a_thought_cannot_begin_with_a_call),
         cmocka_unit_test(test_read_text_without_marks_is_lossless),

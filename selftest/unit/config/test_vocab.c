@@ -277,6 +277,20 @@ static void test_decode_gives_the_bytes_of_each_kind(void **state)
     assert_decodes(WORD_END, false, "");
 }
 
+static void test_control_text_is_that_of_tokens_that_end_nothing(void **state)
+{
+    uint32_t bytes;
+    load_spm(true, false, letters, LETTERS_COUNT);
+    const char *text = vocab_control_text(&vocab, PIECE(15), &bytes);
+    assert_int_equal(bytes, 6);
+    assert_memory_equal(text, "<|x|><", 6);
+    for (uint32_t token = 0; token < vocab.info.tokens + 2; token++) {
+        bool is_control = token == 1 || token == PIECE(15);
+        assert_int_equal(vocab_control_text(&vocab, token, &bytes) != NULL,
+                         is_control && token != vocab.info.bos_id && token != vocab.info.eos_id);
+    }
+}
+
 static uint64_t digest_of(struct piece piece, bool prefix)
 {
     struct piece pieces[LETTERS_COUNT];
@@ -355,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_encode_one_long_word_fits_the_scratch),
         cmocka_unit_test(test_orders_of_a_word_have_room_for_each_level),
         cmocka_unit_test(test_decode_gives_the_bytes_of_each_kind),
+        cmocka_unit_test(test_control_text_is_that_of_tokens_that_end_nothing),
         cmocka_unit_test(test_digest_tells_vocabularies_apart),
         cmocka_unit_test(test_named_user_token_is_a_command),
         cmocka_unit_test(test_encode_quoted_parts_have_no_special_tokens),

@@ -16,12 +16,19 @@
 #define FIXTURE_TOKENS 272
 #define FIXTURE_BYTE(b) (4u + (uint8_t)(b))
 #define FIXTURE_TEXT_TOKEN 260u
+#define FIXTURE_CONTROL (FIXTURE_TOKENS - 1u)    /* it has no text of its own */
 
 static const char *fixture_token_texts[FIXTURE_TOKENS - FIXTURE_TEXT_TOKEN];
 
 uint64_t vocab_scratch_bytes(uint32_t text_bytes_max)
 {
     return 64;
+}
+
+const char *vocab_control_text(const struct vocab *v, uint32_t token, uint32_t *bytes)
+{
+    *bytes = 6;
+    return token == FIXTURE_CONTROL ? "[CALL]" : NULL;
 }
 
 uint64_t vocab_digest(const struct vocab *v)

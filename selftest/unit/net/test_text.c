@@ -26,6 +26,27 @@ static void test_text_is_split_only_between_characters(void **state)
     expect_text(1, text);
 }
 
+static void test_control_tokens_have_text_where_the_call_wants_it(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    for (uint32_t wants = 0; wants < 2; wants++) {
+        struct wire_call call = text_call(wants, "]x");
+        call.flags |= wants ? WIRE_CALL_WANT_CONTROL : 0;
+        uint32_t slot = start_call(f, peer, &call);
+        generate_text(f, slot, "a");
+        fixture_generate(f, slot, FIXTURE_CONTROL);
+        fixture_pass(f);
+        generate_text(f, slot, "x");
+        fixture_finish(f, slot, CALL_FINISH_LENGTH, STATUS_OK);
+        fixture_pass(f);
+    }
+    read_all(f, peer);
+    expect_text(0, "ax");
+    expect_text(1, "a[CALL");           /* a stop string may lie across it */
+    assert_int_equal(answers[1].end.finish, CALL_FINISH_STOP_TEXT);
+}
+
 static void test_bytes_that_are_no_text_become_replacements(void **state)
 {
     struct fixture *f = *state;
@@ -339,6 +360,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
         T(test_text_is_split_only_between_characters),
+        T(test_control_tokens_have_text_where_the_call_wants_it),
         T(test_bytes_that_are_no_text_become_replacements),
         T(test_space_of_the_first_token_is_dropped_after_bos_alone),
         T(test_stop_string_over_tokens_ends_the_call_and_the_text_before_it),

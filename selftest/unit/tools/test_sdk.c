@@ -53,9 +53,9 @@ static void test_call_writes_what_the_appliance_reads(void **state)
     uint32_t stop_ids[] = {4, 5};
     struct agx_call call = {.call_id = 77, .thread = 2, .max_tokens = 5, .temperature = 0.5f,
                             .top_k = 40, .min_p = 0.25f, .seed = 9, .deadline_us = 1000,
-                            .ignore_eos = 1, .want_text = 1, .stop_ids = stop_ids,
-                            .stop_ids_count = 2, .stop_texts = {"end"}, .stop_texts_count = 1,
-                            .prompt_text = "hello", .prompt_text_bytes = 5};
+                            .ignore_eos = 1, .want_text = 1, .want_control = 1,
+                            .stop_ids = stop_ids, .stop_ids_count = 2, .stop_texts = {"end"},
+                            .stop_texts_count = 1, .prompt_text = "hello", .prompt_text_bytes = 5};
     struct wire_header header;
     struct wire_call got;
     struct wire_fault fault;
@@ -73,7 +73,7 @@ static void test_call_writes_what_the_appliance_reads(void **state)
     assert_int_equal(got.call_id, 77);
     assert_memory_equal(got.program_id, call.program_id, AGX_ID_BYTES);
     assert_int_equal(got.flags, WIRE_CALL_TEXT_PROMPT | WIRE_CALL_ADD_BOS | WIRE_CALL_WANT_TEXT |
-                                    WIRE_CALL_IGNORE_EOS);
+                                    WIRE_CALL_IGNORE_EOS | WIRE_CALL_WANT_CONTROL);
     assert_true(got.sampling.top_p == 1.0f && got.sampling.repeat_penalty == 1.0f);
     assert_true(got.sampling.temperature == 0.5f && got.sampling.min_p == 0.25f);
     assert_int_equal(got.sampling.stop_ids[1], 5);

@@ -366,6 +366,7 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
     if (is_valid) {
         struct chat *chat = &door->conversation->chat;
         chat->no_thinking = talk->no_thinking;
+        wish->call.want_control = door->model.has_control_marks && chat->tools_count > 0;
         program_read_conversation(talk->request, chat);
         is_valid = demand_call(talk, chat) && render(talk, source) &&
                    add_format_stop(talk, wish) &&
