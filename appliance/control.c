@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -47,11 +48,65 @@ void control_hush(int bell)
     (void)ignored;
 }
 
-void control_submit(struct control_engine *control, uint32_t sequence, uint32_t epoch)
+void control_begin(struct control_engine *control, uint32_t epoch)
 {
-    atomic_store(&control->submitted_epoch, epoch);
-    atomic_store(&control->submitted, sequence);
+    uint8_t *own = (uint8_t *)control + offsetof(struct control_engine, done);
+    memset(own, 0, STEP_PAGE_BYTES);
+    atomic_store(&control->worker_epoch, epoch);
+}
+
+void control_submit(struct control_view *view, struct control_engine *control)
+{
+    ASSERT(!view->in_flight);
+    view->in_flight = true;
+    atomic_store(&control->submitted_epoch, view->epoch);
+    atomic_store(&control->submitted, ++view->sequence);
     syscall(SYS_futex, &control->submitted, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* What the worker of this epoch says is taken once: it cannot take it back. */
+static void see_ready(struct control_view *view, struct control_engine *control)
+{
+    if (!view->is_ready && atomic_load(&control->worker_ready) == view->epoch) {
+        view->is_ready = true;
+        atomic_store(&control->ready, view->epoch);
+    }
+}
+
+enum world_engine control_poll(struct control_view *view, struct control_engine *control,
+                               const struct step *step)
+{
+    uint32_t epoch = atomic_load(&control->worker_epoch);
+    if (epoch != view->epoch) {
+        bool is_first = view->epoch == 0;
+        view->epoch = epoch;
+        view->in_flight = view->is_ready = false;
+        if (!is_first) {
+            return WORLD_ENGINE_LOST;
+        }
+    }
+    see_ready(view, control);
+    if (epoch == view->condemned || !view->is_ready) {
+        return WORLD_ENGINE_DOWN;
+    }
+    if (!view->in_flight) {
+        return WORLD_ENGINE_IDLE;
+    }
+    if (atomic_load(&control->done) != view->sequence) {
+        return WORLD_ENGINE_BUSY;
+    }
+    view->in_flight = false;
+    return atomic_load(&control->proof) == step_proof(step, view->sequence)
+               ? WORLD_ENGINE_DONE
+               : WORLD_ENGINE_UNPROVEN;
+}
+
+void control_condemn(struct control_view *view, struct control_engine *control,
+                     enum control_failure why)
+{
+    view->condemned = view->epoch;
+    atomic_store(&control->condemned_for, (uint32_t)why);
+    atomic_store(&control->condemned, view->condemned);
 }
 
 bool control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
@@ -71,10 +126,10 @@ bool control_await(struct control_engine *control, uint32_t epoch, uint32_t *see
     return atomic_load(&control->submitted_epoch) == epoch;
 }
 
-void control_done(struct control_engine *control, uint32_t sequence, int bell)
+void control_done(struct control_engine *control, const struct step *step, uint32_t sequence)
 {
+    atomic_store(&control->proof, step_proof(step, sequence));
     atomic_store(&control->done, sequence);
-    control_ring(bell);
 }
 
 bool control_is_owed(struct control_engine *control, uint32_t epoch)

@@ -5,19 +5,26 @@
  * of the whole appliance, then two of each engine.
  *
  *   core    fills the step record, then control_submit(): submitted_epoch, submitted, futex wake
- *   worker  runs the step when submitted_epoch is its own, then control_done(): done, bell
- *   core    names the epoch of a worker that computes wrongly; the keeper kills it
- *   keeper  counts worker_epoch up when a worker dies: all that the old one knew is gone
+ *   worker  runs the step when submitted_epoch is its own, then control_done(): proof, done, bell
+ *   core    names the epoch of a worker that has to go, and why; the keeper kills it
+ *   keeper  clears the worker's page and counts worker_epoch up when a worker has died: all that
+ *           the old one knew, and all that it wrote, is gone
  *
  * A step that was submitted to a dead worker is never run by its successor: the epochs differ.
  * Each field has one writer, named above it. A worker writes one page, the second of its engine,
  * and maps all others read-only. Bells are eventfds, inherited.
+ *
+ * A worker may write anything there, at any time (a wild pointer). So that it is ready is taken
+ * once for each worker, by the core, which says so in `ready`; that a step is done, only with its
+ * proof. The heartbeat can show that a worker stands still, never that it works: for that there is
+ * the time of each step (appliance/engine/pace.h).
  */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/step.h"
+#include "config/base/world.h"
 
 enum control_failure { CONTROL_NONE, CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG };
 enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
@@ -28,14 +35,27 @@ struct control_engine {
                                                            no worker any more */
     _Atomic uint32_t worker_epoch;      /* 0: none yet; grows with each worker */
     _Atomic uint32_t worker_pid;
+    _Atomic uint32_t backs_off;         /* enum control_failure: why the next worker has to wait */
     /* core */
     _Alignas(64) _Atomic uint32_t submitted;    /* sequence of the newest step; worker's futex */
     _Atomic uint32_t submitted_epoch;
     _Atomic uint32_t condemned;         /* epoch of a worker that has to go; 0: none */
+    _Atomic uint32_t condemned_for;     /* enum control_failure: why; written before `condemned` */
+    _Atomic uint32_t ready;             /* epoch of the newest worker that has been ready */
     /* worker */
     _Alignas(STEP_PAGE_BYTES) _Atomic uint32_t done;    /* sequence of the newest finished step */
     _Atomic uint32_t worker_ready;              /* epoch of the worker that can take steps */
+    _Atomic uint64_t proof;                     /* step_proof() of that step; written before it */
     _Alignas(64) volatile uint64_t heartbeat;
+};
+
+/* What the core knows of an engine's worker, in memory that no worker has. */
+struct control_view {
+    uint32_t sequence;                  /* of the newest submitted step */
+    uint32_t epoch;                     /* of the worker that the core believes in */
+    uint32_t condemned;                 /* epoch of the last one that had to go; 0: none */
+    bool is_ready;                      /* the worker of this epoch has said so */
+    bool in_flight;
 };
 
 struct control {
@@ -61,11 +81,20 @@ uint64_t control_bytes(uint32_t engines);
 bool control_confine(struct control *control, uint32_t engine, const struct step *step);
 void control_ring(int bell);
 void control_hush(int bell);
-void control_submit(struct control_engine *control, uint32_t sequence, uint32_t epoch);
+/* Keeper: there is no worker now, and the next one has this epoch. */
+void control_begin(struct control_engine *control, uint32_t epoch);
+/* Core: the step record is filled. */
+void control_submit(struct control_view *view, struct control_engine *control);
+/* Core: how the step in the record stands, as world.engine_poll() says. */
+enum world_engine control_poll(struct control_view *view, struct control_engine *control,
+                               const struct step *step);
+void control_condemn(struct control_view *view, struct control_engine *control,
+                     enum control_failure why);
 /* Worker: waits at most `timeout_ms` for a sequence other than `seen` for `epoch`. True when there
  * is one. */
 bool control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
                    uint32_t timeout_ms);
-void control_done(struct control_engine *control, uint32_t sequence, int bell);
+/* Worker: the outs of the step are written. */
+void control_done(struct control_engine *control, const struct step *step, uint32_t sequence);
 /* Worker: true when a step for `epoch` is submitted and not done. */
 bool control_is_owed(struct control_engine *control, uint32_t epoch);

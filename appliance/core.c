@@ -28,6 +28,17 @@ static const char *failure_of(const struct control_engine *control)
     return causes[failure];
 }
 
+static const char *wait_of(const struct control_engine *control)
+{
+    static const char *const causes[] = {[CONTROL_NONE] = NULL,
+                                         [CONTROL_DIED] = "engine backs off: died",
+                                         [CONTROL_HUNG] = "engine backs off: hung",
+                                         [CONTROL_WRONG] = "engine backs off: wrong"};
+    uint32_t cause = atomic_load(&control->backs_off);
+    ASSERT(cause <= CONTROL_WRONG);
+    return causes[cause];
+}
+
 static void read_orders(const struct control *control, struct loop_orders *orders)
 {
     uint32_t stop = atomic_load(&control->stop);
@@ -39,6 +50,7 @@ static void read_orders(const struct control *control, struct loop_orders *order
     for (uint32_t i = 0; i < control->engines_count; i++) {
         orders->engines[i] = (struct engine_orders){
             .failure = failure_of(&control->engines[i]),
+            .waits = wait_of(&control->engines[i]),
             .worker_pid = atomic_load(&control->engines[i].worker_pid)};
     }
 }
@@ -59,7 +71,7 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     struct loop_settings settings;
     boot_loop_settings(boot, &settings);
     if (arena_map(&arena, memory_plan_bytes(&boot->plan, MEMORY_CORE), false) != STATUS_OK ||
-        world_linux_init(world, &boot->shared) != STATUS_OK) {
+        world_linux_init(world, &boot->shared, &boot->step) != STATUS_OK) {
         log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
         _exit(BOOT_EXIT_MEMORY);
     }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the keeper's judgement of an engine's workers: whether this one is hung, and whether they
- * have failed too often. Pure: heartbeats, ticks and times are arguments.
+ * What: the keeper's judgement of an engine's workers: whether this one is hung, and when the next
+ * one may start. Pure: heartbeats, ticks and times are arguments. Times are counted in ticks of the
+ * keeper: one in which the whole appliance was stopped (SIGSTOP, a suspended machine) is one tick.
  *
- *   hung    the heartbeat has stood still for engine.hang, counted in ticks of the keeper: a time
- *           in which the whole appliance was stopped (SIGSTOP, a suspended machine) is one tick
- *   often   engine.failures times within engine.failure_window
+ *   hung    the heartbeat has stood still for engine.hang; or the worker has not become ready in
+ *           the time that a start may take, whatever its heartbeat says
+ *   wait    none, where a worker that was ready has failed, and 1 s where one never was. After
+ *           engine.failures within engine.failure_window: 1, 2, 4 .. 60 s, until they are fewer
+ *   never   they are as many, and no worker of this engine has been ready since boot: what another
+ *           try does not change
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,22 +19,41 @@
 #define GUARD_FAILURES_MAX   16         /* engine.failures is no greater */
 #define GUARD_START_PATIENCE 10         /* a worker that is not ready may be silent this many times
                                            longer: it maps and locks memory, opens a device */
+#define GUARD_WAIT_TICKS     10         /* the first wait */
+#define GUARD_WAIT_TICKS_MAX 600
+#define GUARD_NEVER          UINT32_MAX
+
+struct guard_settings {
+    uint64_t hang_us;
+    uint64_t load_us;                   /* that reading the model may take a worker at the most */
+    uint32_t failures_max;              /* 0: none are too many */
+    uint64_t window_us;
+};
+
 struct guard {
-    uint32_t hang_ticks;
-    uint32_t failures_max;              /* 0: they may fail for ever */
+    uint32_t hang_ticks, start_ticks_max;
+    uint32_t failures_max;
     uint64_t window_us;
     /* private: only guard.c */
     uint64_t heartbeat;
-    bool is_ready;
-    uint32_t silent_ticks;              /* since the last heartbeat or change of is_ready */
+    bool is_ready, was_ever_ready;
+    uint32_t silent_ticks;              /* since the last heartbeat, or since it became ready */
+    uint32_t start_ticks;               /* since it began, until it is ready */
     uint32_t failures;                  /* since boot */
     uint64_t failed_us[GUARD_FAILURES_MAX];     /* of the last ones */
+    uint32_t wait_ticks;                /* of the last wait; 0: there was none */
 };
 
-void guard_init(struct guard *guard, uint64_t hang_us, uint32_t failures_max, uint64_t window_us);
+void guard_init(struct guard *guard, const struct guard_settings *settings);
 /* A new worker starts. */
 void guard_begin(struct guard *guard);
-/* A tick has passed, and this is the worker's heartbeat now. True when it is hung. */
+/* A tick has passed, and this is the worker's heartbeat now. `is_ready`: it has been ready, and
+ * stays so. True when it is hung. */
 bool guard_tick(struct guard *guard, uint64_t heartbeat, bool is_ready);
-/* The worker has failed. True when that was too often: there is to be no other. */
-bool guard_fail(struct guard *guard, uint64_t now_us);
+/* The worker has failed. Returns the ticks until the next one may start, or GUARD_NEVER. */
+uint32_t guard_fail(struct guard *guard, bool was_ready, uint64_t now_us);
+/* True when the wait of the last failure was for too many of them. */
+static inline bool guard_backs_off(const struct guard *guard)
+{
+    return guard->wait_ticks > 0;
+}

@@ -41,7 +41,9 @@ const char *health_failure(const struct health_facts *facts)
 static const char *trouble_of(const struct health_facts *facts, uint32_t engine)
 {
     const char *failure = engine_failure(&facts->engines[engine], &facts->orders[engine]);
-    return failure != NULL ? failure : engine_trouble(&facts->engines[engine], facts->now_us);
+    return failure != NULL ? failure
+                           : engine_trouble(&facts->engines[engine], &facts->orders[engine],
+                                            facts->now_us);
 }
 
 /* The first engine that has trouble; HEALTH_ALL: none has. */
@@ -101,9 +103,12 @@ static const char *word_of(const struct health_facts *facts, uint32_t i)
     if (engine_is_stuck(engine, facts->now_us)) {
         return "stuck";
     }
-    return engine_trouble(engine, facts->now_us) != NULL ? "silent"
-           : engine->state == WORLD_ENGINE_BUSY          ? "busy"
-                                                         : "idle";
+    if (engine_is_late(engine, facts->now_us)) {
+        return "late";
+    }
+    return trouble_of(facts, i) != NULL           ? "silent"
+           : engine->state == WORLD_ENGINE_BUSY ? "busy"
+                                                : "idle";
 }
 
 static void fill_engines(struct health *health, const struct health_facts *facts)

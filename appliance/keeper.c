@@ -7,13 +7,14 @@
  * Signals are waited for, never handled. They stay pending while weights are read; one that means
  * the end stops the reading, and watch() then takes it, with no worker forked.
  *
- * A worker fails when it dies, hangs (its heartbeat stands still) or is wrong (the core says so).
- * It is then killed and replaced. An engine whose workers fail too often is given up (guard.h).
+ * A worker fails when it dies, hangs (its heartbeat stands still, or the core says that a step does
+ * not end) or is wrong (the core says so). It is then killed and replaced, at once or after a wait;
+ * an engine of which no worker ever became ready is given up (guard.h).
  *
- * Invariants: an engine's epoch is counted up before a successor is forked, so that no step is ever
- * run by the wrong worker; the core's death ends the appliance with the core's exit status.
- * Bounds: it wakes up every GUARD_TICK_US. A worker that was ready is replaced at once, one that
- * never was after WAIT_TICKS.
+ * Invariants: an engine's epoch is counted up when its worker has ended, so that the core knows at
+ * once, and no step is ever run by the wrong worker; the core's death ends the appliance with the
+ * core's exit status.
+ * Bounds: it wakes up every GUARD_TICK_US.
  */
 #include "appliance/keeper.h"
 
@@ -38,20 +39,21 @@
 #include "appliance/worker.h"
 
 #define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */
+#define LOAD_BYTES_PER_US_MIN 16    /* what reads a model more slowly stands still */
 
 struct keeper_worker {
     uint32_t engine;                /* index of the engine that it runs */
     pid_t pid;                      /* -1: there is none */
     struct guard guard;
     enum control_failure failure;   /* why it dies, if it does */
-    uint32_t waited_ticks;          /* for a fork */
+    uint32_t wait_ticks;            /* until the next one may be forked; 0: there is one, or the
+                                       engine is given up */
 };
 
 struct keeper {
     struct boot *boot;
     pid_t core;                     /* -1: there is none */
     struct keeper_worker workers[WORLD_ENGINES_MAX];    /* [limits.engines] */
-    bool serves;                    /* the weights are there: every engine is to have a worker */
     uint32_t waited_ticks;          /* for the core to end */
     struct notify notify;
     sigset_t signals;
@@ -115,12 +117,21 @@ static const char *name_of(const struct keeper *keeper, const struct keeper_work
     return name;
 }
 
+/* There is no worker now; the next one has another epoch. */
+static void begin_epoch(const struct keeper *keeper, const struct keeper_worker *worker)
+{
+    struct control_engine *control = control_of(keeper, worker);
+    control_begin(control, atomic_load(&control->worker_epoch) + 1);
+    atomic_store(&control->worker_pid, 0);
+    control_ring(keeper->boot->shared.engine_bell);
+}
+
 static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
 {
     struct control_engine *control = control_of(keeper, worker);
-    uint32_t epoch = atomic_load(&control->worker_epoch) + 1;
+    uint32_t epoch = atomic_load(&control->worker_epoch);
     pid_t parent = getpid();
-    atomic_store(&control->worker_epoch, epoch);
+    atomic_store(&control->backs_off, CONTROL_NONE);
     guard_begin(&worker->guard);
     worker->failure = CONTROL_DIED;
     worker->pid = fork();
@@ -130,11 +141,11 @@ static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
         worker_run(keeper->boot, worker->engine, epoch);
     }
     if (worker->pid < 0) {
+        worker->wait_ticks = WAIT_TICKS;
         log_event(LOG_WARN, "%s worker: fork: %s: tried again", name_of(keeper, worker),
                   strerror(errno));
     }
     atomic_store(&control->worker_pid, (uint32_t)(worker->pid < 0 ? 0 : worker->pid));
-    control_ring(keeper->boot->shared.engine_bell);
 }
 
 /* What worker.c does about CPUs is told once, and not by each worker. */
@@ -149,24 +160,36 @@ static void log_sharing(const struct boot *boot)
 static void fork_workers(struct keeper *keeper)
 {
     log_sharing(keeper->boot);
-    keeper->serves = true;
     for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        begin_epoch(keeper, &keeper->workers[i]);
         fork_worker(keeper, &keeper->workers[i]);
     }
 }
 
 static void give_up_worker(const struct keeper *keeper, const struct keeper_worker *worker)
 {
-    struct control_engine *control = control_of(keeper, worker);
-    atomic_store(&control->failure, worker->failure);
-    atomic_fetch_add(&control->worker_epoch, 1);
+    atomic_store(&control_of(keeper, worker)->failure, worker->failure);
     control_ring(keeper->boot->shared.engine_bell);
-    log_event(LOG_ERROR, "%s worker failed too often: given up", name_of(keeper, worker));
+    log_event(LOG_ERROR, "%s worker cannot serve: given up", name_of(keeper, worker));
 }
 
-static bool is_worker_ready(const struct control_engine *control)
+/* The worker may fail again at once, and with it what others do on this machine. */
+static void back_off(const struct keeper *keeper, struct keeper_worker *worker, uint32_t ticks)
 {
-    return atomic_load(&control->worker_ready) == atomic_load(&control->worker_epoch);
+    worker->wait_ticks = ticks;
+    if (!guard_backs_off(&worker->guard)) {
+        return;
+    }
+    atomic_store(&control_of(keeper, worker)->backs_off, worker->failure);
+    log_event(LOG_WARN, "%s worker fails often: the next one starts in %llu s",
+              name_of(keeper, worker),
+              (unsigned long long)(ticks * GUARD_TICK_US / 1000000));
+}
+
+/* As the core has seen it: what it has seen no worker can take back. */
+static bool was_worker_ready(const struct control_engine *control)
+{
+    return atomic_load(&control->ready) == atomic_load(&control->worker_epoch);
 }
 
 static uint64_t now_us(void)
@@ -174,6 +197,12 @@ static uint64_t now_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* The file is not what it was at boot: another try would not change that. */
+static bool has_another_model(int wait_status)
+{
+    return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == BOOT_EXIT_MODEL;
 }
 
 static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, int wait_status)
@@ -184,11 +213,16 @@ static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, 
               causes[worker->failure], (int)worker->pid,
               WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
               WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0);
+    bool was_ready = was_worker_ready(control_of(keeper, worker));
     worker->pid = -1;
-    if (guard_fail(&worker->guard, now_us())) {
+    begin_epoch(keeper, worker);
+    uint32_t ticks = guard_fail(&worker->guard, was_ready, now_us());
+    if (ticks == GUARD_NEVER || has_another_model(wait_status)) {
         give_up_worker(keeper, worker);
-    } else if (is_worker_ready(control_of(keeper, worker))) {
+    } else if (ticks == 0) {
         fork_worker(keeper, worker);
+    } else {
+        back_off(keeper, worker, ticks);
     }
 }
 
@@ -250,11 +284,12 @@ static void pass_stop(const struct keeper *keeper)
 static void watch_worker(const struct keeper *keeper, struct keeper_worker *worker)
 {
     const struct control_engine *control = control_of(keeper, worker);
-    if (guard_tick(&worker->guard, control->heartbeat, is_worker_ready(control))) {
-        worker->failure = CONTROL_HUNG;
+    if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
+        bool is_late = atomic_load(&control->condemned_for) == CONTROL_HUNG;
+        worker->failure = is_late ? CONTROL_HUNG : CONTROL_WRONG;
         kill(worker->pid, SIGKILL);
-    } else if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
-        worker->failure = CONTROL_WRONG;
+    } else if (guard_tick(&worker->guard, control->heartbeat, was_worker_ready(control))) {
+        worker->failure = CONTROL_HUNG;
         kill(worker->pid, SIGKILL);
     }
 }
@@ -272,12 +307,9 @@ static bool has_waited(uint32_t *ticks, bool waits)
 
 static void tick_worker(struct keeper *keeper, struct keeper_worker *worker, bool stop_now)
 {
-    bool is_missing = worker->pid < 0 && keeper->serves && !stop_now &&
-                      atomic_load(&control_of(keeper, worker)->failure) == CONTROL_NONE;
     if (worker->pid > 0) {
         watch_worker(keeper, worker);
-    }
-    if (has_waited(&worker->waited_ticks, is_missing)) {
+    } else if (worker->wait_ticks > 0 && !stop_now && --worker->wait_ticks == 0) {
         fork_worker(keeper, worker);
     }
 }
@@ -392,9 +424,11 @@ static void init_workers(struct keeper *keeper)
     for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
         struct keeper_worker *worker = &keeper->workers[i];
         *worker = (struct keeper_worker){.engine = i, .pid = -1};
-        guard_init(&worker->guard, options->engine_hang.number,
-                   (uint32_t)options->engine_failures.number,
-                   options->engine_failure_window.number);
+        guard_init(&worker->guard, &(struct guard_settings){
+            .hang_us = options->engine_hang.number,
+            .load_us = keeper->boot->source.size_bytes / LOAD_BYTES_PER_US_MIN,
+            .failures_max = (uint32_t)options->engine_failures.number,
+            .window_us = options->engine_failure_window.number});
     }
 }
 

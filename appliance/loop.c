@@ -62,6 +62,7 @@ static void init_engines(struct loop *loop, const struct kvmem_settings *kv, str
         .limits = from->limits, .kv = kv,
         .prefixes = from->prefixes != NULL ? from->prefixes : &no_prefixes,
         .step = from->step, .canary_us = from->options->engine_canary.number,
+        .hang_us = from->options->engine_hang.number,
         .world = loop->world, .sched = &loop->sched, .stats = &loop->stats,
         .event_log = &loop->event_log,
     };

@@ -42,7 +42,8 @@ void runner_serve(struct runner *runner)
             if (!runner->run(runner->engine, runner->step)) {
                 return;
             }
-            control_done(control, seen, runner->bell);
+            control_done(control, runner->step, seen);
+            control_ring(runner->bell);
             runner->rung_us = now_us();
         }
         /* A worker that owes a step and does not run it must look dead. */

@@ -196,45 +196,21 @@ static struct control_engine *control_of(const struct world_linux *linux_world, 
 static void engine_submit(void *self, uint32_t engine)
 {
     struct world_linux *linux_world = self;
-    struct world_linux_engine *mine = &linux_world->engines[engine];
-    ASSERT(!mine->in_flight);
-    mine->in_flight = true;
-    control_submit(control_of(linux_world, engine), ++mine->sequence, mine->epoch);
+    control_submit(&linux_world->engines[engine], control_of(linux_world, engine));
 }
 
 static enum world_engine engine_poll(void *self, uint32_t engine)
 {
     struct world_linux *linux_world = self;
-    struct world_linux_engine *mine = &linux_world->engines[engine];
-    struct control_engine *control = control_of(linux_world, engine);
-    uint32_t epoch = atomic_load(&control->worker_epoch);
-    if (epoch != mine->epoch) {
-        bool first = mine->epoch == 0;
-        mine->epoch = epoch;
-        mine->in_flight = false;
-        if (!first) {
-            return WORLD_ENGINE_LOST;
-        }
-    }
-    if (epoch == mine->condemned || atomic_load(&control->worker_ready) != epoch) {
-        return WORLD_ENGINE_DOWN;
-    }
-    if (!mine->in_flight) {
-        return WORLD_ENGINE_IDLE;
-    }
-    if (atomic_load(&control->done) != mine->sequence) {
-        return WORLD_ENGINE_BUSY;
-    }
-    mine->in_flight = false;
-    return WORLD_ENGINE_DONE;
+    const struct step step = step_at(&linux_world->step, engine);
+    return control_poll(&linux_world->engines[engine], control_of(linux_world, engine), &step);
 }
 
-static void engine_condemn(void *self, uint32_t engine)
+static void engine_condemn(void *self, uint32_t engine, enum world_fault fault)
 {
     struct world_linux *linux_world = self;
-    struct world_linux_engine *mine = &linux_world->engines[engine];
-    mine->condemned = mine->epoch;
-    atomic_store(&control_of(linux_world, engine)->condemned, mine->condemned);
+    control_condemn(&linux_world->engines[engine], control_of(linux_world, engine),
+                    fault == WORLD_FAULT_LATE ? CONTROL_HUNG : CONTROL_WRONG);
 }
 
 static uint64_t engine_heartbeat(void *self, uint32_t engine)
@@ -242,10 +218,11 @@ static uint64_t engine_heartbeat(void *self, uint32_t engine)
     return control_of(self, engine)->heartbeat;
 }
 
-enum status world_linux_init(struct world_linux *linux_world, const struct shared *shared)
+enum status world_linux_init(struct world_linux *linux_world, const struct shared *shared,
+                             const struct step *step)
 {
     ASSERT(shared->control->engines_count <= WORLD_ENGINES_MAX);
-    *linux_world = (struct world_linux){.shared = *shared};
+    *linux_world = (struct world_linux){.shared = *shared, .step = *step};
     linux_world->world = (struct world){
         .self = linux_world,
         .now_us = now_us,

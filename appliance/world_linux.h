@@ -11,14 +11,10 @@ struct world_linux {
     struct world world;
     int epoll;
     struct shared shared;
-    struct world_linux_engine {
-        uint32_t sequence;          /* of the newest submitted step */
-        uint32_t epoch;             /* of the worker that the core believes in */
-        uint32_t condemned;         /* epoch of the last one that had to go; 0: none */
-        bool in_flight;
-    } engines[WORLD_ENGINES_MAX];   /* [shared.control->engines_count] */
+    struct step step;               /* the record of engine 0: step_at() */
+    struct control_view engines[WORLD_ENGINES_MAX];     /* [shared.control->engines_count] */
 };
 
 /* BOOT_ONLY. Opens the epoll descriptor and watches the bells. */
 MUST_CHECK enum status world_linux_init(struct world_linux *linux_world,
-                                        const struct shared *shared);
+                                        const struct shared *shared, const struct step *step);

@@ -2,7 +2,8 @@
 /*
  * What: the loop's seat of one engine (appliance/engine/engine.h).
  * Invariants: at most one step is in flight, and its launcher settles it: the canary, the prefixes
- * or the scheduler. The step of a condemned worker stays in flight until the worker is lost.
+ * or the scheduler. The step of a condemned worker is lost at once: a call that is cancelled, or
+ * whose deadline passes, never waits for a step that does not end, nor for the end of a process.
  * Bounds: one step is settled and one launched in a pass.
  */
 #include "appliance/engine/engine.h"
@@ -33,6 +34,7 @@ void engine_init(struct engine *engine, uint32_t index, const struct engine_sett
         .step = step_at(&settings->step, index), .state = WORLD_ENGINE_DOWN,
         .heartbeat_seen_us = now_us, .step_done_us = now_us};
     kvmem_init(&engine->kv, settings->kv, arena);
+    pace_init(&engine->pace, settings->hang_us);
     canary_init(&engine->canary, &engine->step, limits, settings->canary_us);
     prefixes_init(&engine->prefixes, &engine->step, settings->prefixes, &engine->kv,
                   limits->prefill_tokens);
@@ -45,17 +47,6 @@ static struct sched_engine *sched_of(const struct engine *engine)
 
 /* ---- the step that is done ------------------------------------------------------------------- */
 
-/* The step stays in flight until the worker is gone. */
-static void condemn(struct engine *engine, uint64_t now_us)
-{
-    engine->stats->engine_wrong++;
-    event_log_note(engine->event_log, now_us,
-                   (struct event_what){EVENT_ENGINE_WRONG,
-                                       {[EVENT_VALUE_ENGINE] = engine->index}});
-    engine->world->engine_condemn(engine->world->self, engine->index);
-    engine->state = WORLD_ENGINE_DOWN;
-}
-
 /* Nothing that the engine holds is believed any more. */
 static void lose_kv(struct engine *engine, uint64_t now_us)
 {
@@ -63,12 +54,29 @@ static void lose_kv(struct engine *engine, uint64_t now_us)
     sched_engine_lost(sched_of(engine), now_us);
 }
 
+/* Whatever the worker still writes, nothing reads it. */
+static void condemn(struct engine *engine, enum world_fault fault, uint64_t now_us)
+{
+    bool is_late = fault == WORLD_FAULT_LATE;
+    engine->stats->engine_wrong += !is_late;
+    engine->stats->engine_late += is_late;
+    event_log_note(engine->event_log, now_us,
+                   (struct event_what){is_late ? EVENT_ENGINE_LATE : EVENT_ENGINE_WRONG,
+                                       {[EVENT_VALUE_ENGINE] = engine->index}});
+    engine->world->engine_condemn(engine->world->self, engine->index, fault);
+    engine->state = WORLD_ENGINE_DOWN;
+    engine->is_condemned = true;
+    canary_lost(&engine->canary);
+    lose_kv(engine, now_us);
+    sched_engine_serves(sched_of(engine), false, now_us);
+}
+
 static void settle_canary(struct engine *engine, uint64_t now_us)
 {
     if (canary_settle(&engine->canary, now_us)) {
         engine->stats->canaries++;
     } else if (!canary_has_failed(&engine->canary)) {
-        condemn(engine, now_us);
+        condemn(engine, WORLD_FAULT_WRONG, now_us);
     } else {
         lose_kv(engine, now_us);
     }
@@ -77,7 +85,7 @@ static void settle_canary(struct engine *engine, uint64_t now_us)
 static void settle_prefixes(struct engine *engine, uint64_t now_us)
 {
     if (!prefixes_settle(&engine->prefixes)) {
-        condemn(engine, now_us);
+        condemn(engine, WORLD_FAULT_WRONG, now_us);
     }
 }
 
@@ -88,7 +96,7 @@ static void settle_plan(struct engine *engine, uint64_t now_us)
     if (verdict == SCHED_DOUBTED) {
         canary_hurry(&engine->canary);
     } else if (verdict == SCHED_REFUTED) {
-        condemn(engine, now_us);
+        condemn(engine, WORLD_FAULT_WRONG, now_us);
     }
 }
 
@@ -96,6 +104,7 @@ static void settle_step(struct engine *engine, uint64_t now_us)
 {
     engine->state = WORLD_ENGINE_IDLE;
     engine->step_done_us = now_us;
+    pace_end(&engine->pace, &engine->step, now_us);
     if (canary_is_in_flight(&engine->canary)) {
         settle_canary(engine, now_us);
     } else if (prefixes_are_in_flight(&engine->prefixes)) {
@@ -107,8 +116,11 @@ static void settle_step(struct engine *engine, uint64_t now_us)
 
 static void lose_worker(struct engine *engine, uint64_t now_us)
 {
-    lose_kv(engine, now_us);
-    canary_lost(&engine->canary);
+    if (!engine->is_condemned) {
+        canary_lost(&engine->canary);
+        lose_kv(engine, now_us);
+    }
+    engine->is_condemned = false;
     engine->stats->engine_restarts++;
     engine->restarts++;
     engine->state = WORLD_ENGINE_DOWN;
@@ -130,6 +142,18 @@ static bool is_silent(const struct engine *engine, uint64_t now_us)
     return now_us - engine->heartbeat_seen_us > SILENCE_MAX_US;
 }
 
+/* The step goes on: its rounds are published, or it is given up. */
+static void watch_step(struct engine *engine, uint64_t now_us)
+{
+    if (sched_of(engine)->step_in_flight) {
+        sched_engine_progress(sched_of(engine), now_us);
+    }
+    if (pace_is_overdue(&engine->pace, now_us)) {
+        pace_miss(&engine->pace);
+        condemn(engine, WORLD_FAULT_LATE, now_us);
+    }
+}
+
 /* From when its worker is up, has computed the canary rightly and holds the prefixes, until that
  * worker is silent, wrong or lost. */
 static bool serves(const struct engine *engine, uint64_t now_us)
@@ -147,8 +171,10 @@ void engine_settle(struct engine *engine, uint64_t now_us)
         settle_step(engine, now_us);
     } else if (engine->state == WORLD_ENGINE_LOST) {
         lose_worker(engine, now_us);
-    } else if (engine->state == WORLD_ENGINE_BUSY && sched_of(engine)->step_in_flight) {
-        sched_engine_progress(sched_of(engine), now_us);
+    } else if (engine->state == WORLD_ENGINE_UNPROVEN) {
+        condemn(engine, WORLD_FAULT_WRONG, now_us);
+    } else if (engine->state == WORLD_ENGINE_BUSY) {
+        watch_step(engine, now_us);
     }
     sample_heartbeat(engine, now_us);
     if (serves(engine, now_us) != sched_of(engine)->serves) {
@@ -158,8 +184,9 @@ void engine_settle(struct engine *engine, uint64_t now_us)
 
 /* ---- the next step --------------------------------------------------------------------------- */
 
-static void submit(struct engine *engine)
+static void submit(struct engine *engine, uint64_t now_us)
 {
+    pace_begin(&engine->pace, &engine->step, now_us);
     engine->world->engine_submit(engine->world->self, engine->index);
     engine->state = WORLD_ENGINE_BUSY;
 }
@@ -169,7 +196,7 @@ static void launch_plan(struct engine *engine, uint64_t now_us)
     struct sched_engine *sched = sched_of(engine);
     if (sched_engine_plan(sched, now_us)) {
         kvmem_bind(&engine->kv, &engine->step, sched->planned, sched->planned_count);
-        submit(engine);
+        submit(engine, now_us);
         sched_engine_launched(sched, now_us);
     }
 }
@@ -181,10 +208,10 @@ void engine_launch(struct engine *engine, uint64_t now_us)
     }
     if (canary_is_due(&engine->canary, now_us, sched_is_idle(engine->sched))) {
         canary_launch(&engine->canary);
-        submit(engine);
+        submit(engine, now_us);
     } else if (prefixes_are_due(&engine->prefixes)) {
         prefixes_launch(&engine->prefixes);
-        submit(engine);
+        submit(engine, now_us);
     } else {
         launch_plan(engine, now_us);
     }
@@ -215,6 +242,11 @@ static bool has_waiting_calls(const struct engine *engine)
     return false;
 }
 
+bool engine_is_late(const struct engine *engine, uint64_t now_us)
+{
+    return engine->state == WORLD_ENGINE_BUSY && pace_is_late(&engine->pace, now_us);
+}
+
 /* This very pass has made a plan, and the engine still has nothing to do. */
 bool engine_is_stuck(const struct engine *engine, uint64_t now_us)
 {
@@ -222,10 +254,17 @@ bool engine_is_stuck(const struct engine *engine, uint64_t now_us)
            has_waiting_calls(engine);
 }
 
-const char *engine_trouble(const struct engine *engine, uint64_t now_us)
+const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,
+                           uint64_t now_us)
 {
+    if (orders->waits != NULL) {
+        return orders->waits;
+    }
     if (is_silent(engine, now_us)) {
         return "engine silent";
+    }
+    if (engine_is_late(engine, now_us)) {
+        return "engine late";
     }
     if (engine_is_stuck(engine, now_us)) {
         return "no progress";

@@ -3,6 +3,8 @@
 /*
  * What: the loop's seat of one engine: its KV, the scheduler's side of it, the steps of the core's
  * own (canary, declared prefixes), the state of its worker and when the worker last did something.
+ * A step that is overdue is not waited for: its worker is condemned, and its calls go on, or end,
+ * as if it had died.
  *
  *   engine_settle()   takes the results of the step that is done, or the tokens of the rounds
  *                     that a running step has had, or notes that the worker is lost; reads the
@@ -13,6 +15,7 @@
 #include <stdint.h>
 
 #include "appliance/engine/canary.h"
+#include "appliance/engine/pace.h"
 #include "appliance/engine/prefixes.h"
 #include "config/base/event_log.h"
 #include "config/base/stats.h"
@@ -25,7 +28,7 @@ struct engine_settings {            /* the same for each engine */
     const struct kvmem_settings *kv;
     const struct config_prefixes *prefixes;
     struct step step;               /* engine 0's record: step_at() */
-    uint64_t canary_us;
+    uint64_t canary_us, hang_us;
     const struct world *world;
     struct sched *sched;            /* need not be initialised yet */
     struct stats *stats;
@@ -42,7 +45,9 @@ struct engine {
     struct kvmem kv;
     struct canary canary;
     struct prefixes prefixes;
+    struct pace pace;
     enum world_engine state;        /* IDLE, BUSY or DOWN between two calls */
+    bool is_condemned;              /* its worker is; nothing that it holds counts any more */
     uint64_t heartbeat, heartbeat_seen_us;
     uint64_t step_done_us;          /* when the last step was done; at first, when it was built */
     uint64_t steps;                 /* of the scheduler that its workers have done */
@@ -52,6 +57,7 @@ struct engine {
 /* What the keeper says of one engine. */
 struct engine_orders {
     const char *failure;            /* why the keeper has given it up; NULL: it has not */
+    const char *waits;              /* why its next worker has to wait; NULL: it need not */
     uint32_t worker_pid;
 };
 
@@ -68,7 +74,10 @@ bool engine_is_ready(const struct engine *engine);
 const char *engine_failure(const struct engine *engine, const struct engine_orders *orders);
 /* Why the engine does not move now; NULL: it does, or has nothing to do. After engine_launch() of
  * the same pass. */
-const char *engine_trouble(const struct engine *engine, uint64_t now_us);
+const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,
+                           uint64_t now_us);
+/* True when its step takes far longer than such steps do. */
+bool engine_is_late(const struct engine *engine, uint64_t now_us);
 /* True when calls wait for it and it has had nothing to do for too long: they will for ever. */
 bool engine_is_stuck(const struct engine *engine, uint64_t now_us);
 void engine_check(const struct engine *engine);

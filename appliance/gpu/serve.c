@@ -187,9 +187,10 @@ int order_serve(struct gpu_page *page)
     prctl(PR_SET_NAME, "agentix-worker");
     take_orders(&worker, page);
     log_role_worker(worker.orders.serve.engine, worker.orders.serve.engines);
-    if (start(&worker, &error) != STATUS_OK) {
+    enum status status = start(&worker, &error);
+    if (status != STATUS_OK) {
         log_event(LOG_ERROR, "engine does not start: %s", error.text);
-        return BOOT_EXIT_ENGINE;
+        return status == STATUS_CONFIG_MODEL ? BOOT_EXIT_MODEL : BOOT_EXIT_ENGINE;
     }
     if (!control_confine(worker.control, worker.orders.serve.engine, &worker.step) || !seal_gpu()) {
         return BOOT_EXIT_SYSTEM;

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * What: the geometry of a step record, and the proof that comes with its results.
+ * Invariant: the proof believes no count that the worker has written.
+ */
 #include "config/base/step.h"
 
 #include "config/base/assert.h"
+#include "config/base/fnv.h"
 
 STATIC_ASSERT(sizeof(struct step_header) <= ARENA_ALIGN_BYTES, "the header is one cache line");
 
@@ -37,4 +42,31 @@ void step_layout_init(struct step_layout *layout)
     layout->logprobs_offset = section(&end, rows_max * layout->steps_max * layout->logprobs_max,
                                       sizeof(struct call_logprob));
     layout->total_bytes = page_ceil(end);       /* another may follow */
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t add_row(uint64_t digest, const struct step *step, uint32_t row)
+{
+    const struct step_out *out = step_out(step, row);
+    uint64_t produced = lesser(out->produced, step->layout.steps_max);
+    uint64_t entries = lesser(call_logprob_entries(&step_row(step, row)->sampling),
+                              step->layout.logprobs_max);
+    digest = fnv_add_words(digest, out, sizeof *out);
+    digest = fnv_add_words(digest, step_out_tokens(step, row), produced * sizeof(uint32_t));
+    return fnv_add_words(digest, step_logprobs(step, row, 0),
+                         produced * entries * sizeof(struct call_logprob));
+}
+
+uint64_t step_proof(const struct step *step, uint32_t sequence)
+{
+    uint64_t digest = fnv_add_words(FNV_START, &sequence, sizeof sequence);
+    digest = fnv_add_words(digest, step_progress(step), sizeof(struct step_progress));
+    for (uint32_t i = 0; i < step_header(step)->rows_count; i++) {
+        digest = add_row(digest, step, i);
+    }
+    return digest;
 }

@@ -143,6 +143,11 @@ struct step {                       /* a view: geometry and base address of one 
     uint8_t *base;
 };
 
+/* A digest of all that the worker has written for the step that was submitted as `sequence`: it
+ * comes with "done" (appliance/control.h). Results of an earlier step, or of half a one, have
+ * another. O(what is written). */
+uint64_t step_proof(const struct step *step, uint32_t sequence);
+
 /* The record of an engine: they lie one after the other, and `first` is that of engine 0. */
 static inline struct step step_at(const struct step *first, uint32_t engine)
 {

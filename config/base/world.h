@@ -62,6 +62,12 @@ struct world_event {
     uint32_t ready;             /* WORLD_READABLE | ... */
 };
 
+/* Why a worker is condemned. */
+enum world_fault {
+    WORLD_FAULT_WRONG,          /* its results cannot be right */
+    WORLD_FAULT_LATE,           /* its step does not end */
+};
+
 struct world {
     void *self;
     uint64_t (*now_us)(void *self);                 /* monotonic */
@@ -85,12 +91,15 @@ struct world {
         WORLD_ENGINE_IDLE,      /* nothing in flight, the worker is up */
         WORLD_ENGINE_BUSY,      /* a step is in flight */
         WORLD_ENGINE_DONE,      /* its results lie in the step record; returned once a step */
+        WORLD_ENGINE_UNPROVEN,  /* the worker says "done", and its results are not those of the
+                                   step; returned once a step */
         WORLD_ENGINE_LOST,      /* the worker died: all its KV is gone; returned once a death */
         WORLD_ENGINE_DOWN,      /* not started yet, or being restarted */
     } (*engine_poll)(void *self, uint32_t engine);
-    /* The worker's results cannot be right: it is to be replaced. poll() says DOWN until then, and
-     * then LOST. */
-    void (*engine_condemn)(void *self, uint32_t engine);
-    /* Grows while the worker lives and works. */
+    /* The worker is to be replaced, and a step that it has is not waited for. poll() says DOWN
+     * until then, and then LOST. */
+    void (*engine_condemn)(void *self, uint32_t engine, enum world_fault fault);
+    /* Grows while the worker lives. One that stands still shows that it does not; one that grows
+     * shows nothing, for the worker alone writes it. */
     uint64_t (*engine_heartbeat)(void *self, uint32_t engine);
 };

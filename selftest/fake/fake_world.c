@@ -278,10 +278,10 @@ static enum world_engine engine_poll(void *self, uint32_t engine)
     return WORLD_ENGINE_DONE;
 }
 
-static void engine_condemn(void *self, uint32_t engine)
+static void engine_condemn(void *self, uint32_t engine, enum world_fault fault)
 {
     struct fake_world *fake = self;
-    ASSERT(engine == 0 && !fake->engine_in_flight);
+    ASSERT(engine == 0 && (!fake->engine_in_flight || fault == WORLD_FAULT_LATE));
     fake->engine_condemned++;
     fake->engine_dies = true;
 }

@@ -43,13 +43,11 @@ static void check_place(struct sim *sim, const struct call *call)
                 call->engine);
 }
 
-/* An engine whose worker is silent keeps what has blocks, and one whose worker is wrong all calls,
- * until that is dead. */
+/* An engine whose worker is silent keeps what has blocks, until that is dead. */
 static void check_waiting(struct sim *sim, const struct call *call, bool any_serves)
 {
     const struct sched *sched = &sim->loop.sched;
     bool may_wait = !any_serves || sched_view_serves(sched, call->engine) ||
-                    sim->engines[call->engine].worker == SIM_WORKER_CONDEMNED ||
                     kvmem_call_blocks(sched_view_kv(sched, call->engine), call->slot) > 0;
     SIM_REQUIRE(sim, call->state != CALL_QUEUED || may_wait, INVARIANT_ENGINE,
                 "call %u waits at engine %u, which does not serve, and another does", call->slot,

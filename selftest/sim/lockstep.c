@@ -198,6 +198,16 @@ void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine resul
     sim->asserting = INVARIANT_ASSERTION;
 }
 
+void sim_lockstep_condemn(struct sim *sim, uint32_t engine)
+{
+    struct sim_lockstep *lockstep = lockstep_of(sim);
+    sim->routes.was_lost = true;
+    if (lockstep->is_on) {
+        naive_choose(&lockstep->naive, engine);
+        naive_lost(&lockstep->naive);
+    }
+}
+
 /* ---- after intake ---------------------------------------------------------------------------- */
 
 /* Resets the accounts of an entry that was given to another program. */

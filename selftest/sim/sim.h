@@ -55,7 +55,7 @@ struct sim_routes {
     bool has_taken_in;              /* the commands of this pass */
     bool is_taken_over;             /* a call has gone where the real one has put it */
     bool is_still;                  /* no engine has settled a step in this pass */
-    bool was_lost;                  /* the worker of the engine that was polled last */
+    bool was_lost;                  /* the KV of the engine that was polled last */
     uint32_t asked;                 /* the first call of the pass, before intake, and */
     uint32_t found[SIM_ENGINES_MAX];            /* what each engine holds of it */
     bool was_running[SIM_CALLS_MAX], was_cancelled[SIM_CALLS_MAX];      /* before all settles */
@@ -152,6 +152,8 @@ void sim_routes_take_in(struct sim *sim);
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);
 void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine result);
+/* The engine has lost its step and its KV, before its worker is dead. */
+void sim_lockstep_condemn(struct sim *sim, uint32_t engine);
 void sim_lockstep_plan(struct sim *sim, uint32_t engine);
 void sim_lockstep_compare(struct sim *sim);
 

@@ -201,11 +201,21 @@ void sim_worker_give_up(struct sim *sim, uint32_t index)
     sim_worker_kill(sim, index);
 }
 
-void sim_engine_condemn(void *self, uint32_t index)
+static void lose_step(struct sim *sim, struct sim_engine *engine)
+{
+    sim->counts.steps_lost += engine->owes_step;
+    engine->owes_step = false;
+}
+
+/* The core does not wait for the worker's end. */
+void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault)
 {
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
-    sim_say(sim, "worker %u is condemned", index);
+    sim_say(sim, "worker %u is condemned: %s", index,
+            fault == WORLD_FAULT_LATE ? "late" : "wrong");
+    lose_step(sim, engine);
+    sim_lockstep_condemn(sim, index);
     engine->worker = SIM_WORKER_CONDEMNED;
     engine->due_us = sim->now_us + 1 + sim_time(sim, KILLED_US_MAX);
 }
@@ -214,8 +224,7 @@ void sim_engine_condemn(void *self, uint32_t index)
 static enum world_engine bury(struct sim *sim, struct sim_engine *engine)
 {
     sim->counts.losses++;
-    sim->counts.steps_lost += engine->owes_step;
-    engine->owes_step = false;
+    lose_step(sim, engine);
     start(sim, engine);
     engine->worker = engine->is_given_up ? SIM_WORKER_GONE : engine->worker;
     return WORLD_ENGINE_LOST;

@@ -110,7 +110,7 @@ void sim_worker_give_up(struct sim *sim, uint32_t index);
 void sim_engine_submit(void *self, uint32_t index);
 enum world_engine sim_engine_poll(void *self, uint32_t index);
 uint64_t sim_engine_heartbeat(void *self, uint32_t index);
-void sim_engine_condemn(void *self, uint32_t index);
+void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault);
 
 /* ---- engine.c -------------------------------------------------------------------------------- */
 

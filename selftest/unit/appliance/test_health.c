@@ -28,6 +28,7 @@ static int set_up(void **state)
         engines[i] = (struct engine){.index = i, .stats = &stats, .state = WORLD_ENGINE_IDLE,
                                      .sched = &sched, .steps = 10 + i, .restarts = 2 * i,
                                      .heartbeat_seen_us = now_us - 1000 * i,
+                                     .pace = {.late_us = now_us + 1},
                                      .step_done_us = now_us - 2000 * i};
         orders[i] = (struct engine_orders){.worker_pid = 70 + i};
     }
@@ -134,6 +135,35 @@ static void test_judge_an_idle_engine_without_waiting_calls_moves(void **state)
     assert_word(1, "busy");
 }
 
+/* Its heartbeat is all that a worker can say, and it may lie. */
+static void test_judge_a_late_step_is_degraded_whatever_the_heart_says(void **state)
+{
+    for (uint32_t i = 0; i < ENGINES; i++) {
+        set_up(state);
+        engines[i].pace.late_us = now_us;
+        assert_health(HEALTH_READY, NULL, true);        /* it has no step */
+        engines[i].state = WORLD_ENGINE_BUSY;
+        assert_health(HEALTH_DEGRADED, "engine late", true);
+        assert_int_equal(health.engine, i);
+        assert_word(i, "late");
+    }
+    facts.engines_count = 1;
+    engines[0].state = WORLD_ENGINE_BUSY;
+    engines[0].pace.late_us = now_us;
+    assert_health(HEALTH_DEGRADED, "engine late", false);
+}
+
+static void test_judge_an_engine_that_backs_off_says_why(void **state)
+{
+    (void)state;
+    facts.engines_count = 1;
+    engines[0].state = WORLD_ENGINE_DOWN;
+    orders[0].waits = "engine backs off: hung";
+    assert_health(HEALTH_DEGRADED, "engine backs off: hung", false);
+    assert_word(0, "down");
+    assert_null(health_failure(&facts));
+}
+
 static void test_judge_one_engine_alone_that_is_down_does_not_move(void **state)
 {
     (void)state;
@@ -192,6 +222,8 @@ int main(void)
         cmocka_unit_test_setup(test_judge_any_engine_in_trouble_is_degraded_and_named, set_up),
         cmocka_unit_test_setup(test_judge_an_engine_whose_calls_wait_for_ever_is_stuck, set_up),
         cmocka_unit_test_setup(test_judge_an_idle_engine_without_waiting_calls_moves, set_up),
+        cmocka_unit_test_setup(test_judge_a_late_step_is_degraded_whatever_the_heart_says, set_up),
+        cmocka_unit_test_setup(test_judge_an_engine_that_backs_off_says_why, set_up),
         cmocka_unit_test_setup(test_judge_one_engine_alone_that_is_down_does_not_move, set_up),
         cmocka_unit_test_setup(test_judge_all_engines_down_do_not_move, set_up),
         cmocka_unit_test_setup(test_judge_all_engines_given_up_is_failed, set_up),

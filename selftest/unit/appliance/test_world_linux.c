@@ -25,7 +25,8 @@ static int setup(void **state)
     const struct shared shared = {.control = (void *)control,
                                   .engine_bell = eventfd(0, EFD_NONBLOCK),
                                   .control_bell = eventfd(0, EFD_NONBLOCK)};
-    return world_linux_init(&linux_world, &shared) != STATUS_OK;
+    const struct step no_step = {.base = NULL};
+    return world_linux_init(&linux_world, &shared, &no_step) != STATUS_OK;
 }
 
 /* Binds, connects from here to `to`, accepts. */
