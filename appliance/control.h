@@ -63,9 +63,11 @@ struct control {
     _Atomic uint32_t stop;              /* enum control_stop */
     volatile uint32_t load_permille;
     uint32_t engines_count;             /* set at boot */
+    _Atomic uint32_t admissions;        /* each a struct config_admission in the pipe */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */
+    _Atomic uint32_t admissions_taken;
     struct control_engine engines[];    /* [engines_count] */
 };
 
@@ -74,6 +76,7 @@ struct shared {
     struct control *control;
     int engine_bell;                    /* workers and keeper ring, core listens */
     int control_bell;                   /* keeper rings, core listens */
+    int admission_pipe[2];              /* core reads, keeper writes; workers have neither end */
 };
 
 uint64_t control_bytes(uint32_t engines);

@@ -39,6 +39,22 @@ static const char *wait_of(const struct control_engine *control)
     return causes[cause];
 }
 
+/* What the keeper has written lies in the pipe as a whole. */
+static bool read_admission(const struct shared *shared, struct config_admission *admission)
+{
+    uint8_t *bytes = (uint8_t *)admission;
+    uint32_t taken = atomic_load(&shared->control->admissions_taken);
+    if (atomic_load(&shared->control->admissions) == taken) {
+        return false;
+    }
+    for (size_t count = 0; count < sizeof *admission;) {
+        ssize_t got = read(shared->admission_pipe[0], bytes + count, sizeof *admission - count);
+        ASSERT(got > 0);
+        count += (size_t)got;
+    }
+    return true;
+}
+
 static void read_orders(const struct control *control, struct loop_orders *orders)
 {
     uint32_t stop = atomic_load(&control->stop);
@@ -99,11 +115,18 @@ _Noreturn void core_run(const struct boot *boot)
         [NET_LISTENER_LOCAL] = boot->listeners[BOOT_LISTENER_UNIX],
         [NET_LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
     };
+    static struct config_admission admission;
     struct loop_orders orders;
     bool goes_on = true;
     while (goes_on) {
         read_orders(boot->shared.control, &orders);
+        bool is_new = read_admission(&boot->shared, &admission);
+        orders.admission = is_new ? &admission : NULL;
         goes_on = loop_pass(&loop, &orders, listeners);
+        if (is_new) {
+            config_keys_wipe(&admission.keys);
+            atomic_fetch_add(&boot->shared.control->admissions_taken, 1);
+        }
         report(&loop, &orders, boot->shared.control);
     }
     _exit(BOOT_EXIT_OK);

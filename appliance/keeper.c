@@ -35,6 +35,7 @@
 #include "appliance/boot/listen.h"
 #include "appliance/log.h"
 #include "appliance/boot/notify.h"
+#include "appliance/boot/reload.h"
 #include "appliance/seal/seal.h"
 #include "appliance/worker.h"
 
@@ -56,6 +57,7 @@ struct keeper {
     struct keeper_worker workers[WORLD_ENGINES_MAX];    /* [limits.engines] */
     uint32_t waited_ticks;          /* for the core to end */
     struct notify notify;
+    struct reload reload;
     sigset_t signals;
 };
 
@@ -68,6 +70,8 @@ static void block_signals(struct keeper *keeper)
     sigaddset(&keeper->signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &keeper->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
 }
 
 /* In the child: it dies with the keeper, whatever kills that. It ignores the signals that the
@@ -95,6 +99,7 @@ static enum boot_exit fork_core(struct keeper *keeper)
     if (keeper->core == 0) {
         follow_parent(parent, &keeper->signals);
         notify_close(&keeper->notify);
+        reload_close(keeper->boot, true);
         boot_forget_worker(keeper->boot);
         core_run(keeper->boot);
     }
@@ -138,6 +143,7 @@ static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
     if (worker->pid == 0) {
         follow_parent(parent, &keeper->signals);
         notify_close(&keeper->notify);
+        reload_close(keeper->boot, false);
         worker_run(keeper->boot, worker->engine, epoch);
     }
     if (worker->pid < 0) {
@@ -319,6 +325,7 @@ static void tick_worker(struct keeper *keeper, struct keeper_worker *worker, boo
 static void act_on_tick(struct keeper *keeper)
 {
     bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
+    reload_tick(&keeper->reload);
     for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
         tick_worker(keeper, &keeper->workers[i], stop_now);
     }
@@ -344,6 +351,8 @@ static enum boot_exit watch(struct keeper *keeper)
         int number = sigtimedwait(&keeper->signals, NULL, &tick);
         if (number == SIGTERM || number == SIGINT) {
             pass_stop(keeper);
+        } else if (number == SIGHUP) {
+            reload_signal(&keeper->reload);
         } else if (number < 0 && errno == EAGAIN) {
             act_on_tick(keeper);
         }
@@ -434,7 +443,9 @@ static void init_workers(struct keeper *keeper)
 
 enum boot_exit keeper_run(struct boot *boot)
 {
-    struct keeper keeper = {.boot = boot, .core = -1};
+    static struct keeper keeper;        /* too large for a stack that children inherit */
+    keeper.boot = boot;
+    keeper.core = -1;
     init_workers(&keeper);
     enum boot_exit exit_status = listen_open(boot);
     if (exit_status != BOOT_EXIT_OK) {
@@ -444,8 +455,9 @@ enum boot_exit keeper_run(struct boot *boot)
     seal_privileges();
     notify_open(&keeper.notify);
     block_signals(&keeper);
+    reload_init(&keeper.reload, boot);
     exit_status = fork_core(&keeper);
-    config_keys_wipe(boot->keys);       /* the core alone needs them, and has its own */
+    reload_begin(&keeper.reload);
     listen_forget(boot);
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = load_and_serve(&keeper);

@@ -95,6 +95,20 @@ static void add_tenants(struct sched *sched, const struct config_keys *keys)
     }
 }
 
+/* A domain without keys has no weight. */
+static void admit_anew(struct loop *loop, const struct config_admission *admission)
+{
+    const struct config_keys *keys = &admission->keys;
+    net_admit_anew(&loop->net, admission, loop->now_us);
+    sched_forget_names(&loop->sched);
+    for (uint32_t i = 0; i < keys->domains_count; i++) {
+        if (keys->weights[i] > 0) {
+            sched_name_tenant(&loop->sched, net_domain_of_key(i), keys->weights[i],
+                              keys->domains[i]);
+        }
+    }
+}
+
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena)
 {
@@ -322,6 +336,9 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     }
     if (orders->drain) {
         start_draining(loop);
+    }
+    if (orders->admission != NULL) {
+        admit_anew(loop, orders->admission);
     }
     net_poll(&loop->net, loop->now_us);
     settle_engines(loop);

@@ -56,6 +56,7 @@ struct loop {
 /* What the keeper tells the loop. */
 struct loop_orders {
     bool drain, stop_now;
+    const struct config_admission *admission;   /* who may come in from now on; NULL: as before */
     uint32_t load_permille;
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };

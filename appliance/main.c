@@ -57,43 +57,21 @@ static enum boot_exit option_error(const struct config_error *error)
     return BOOT_EXIT_CONFIG;
 }
 
-/* The file first, so that --set overrides it wherever it stands on the line. */
-static enum boot_exit read_options(struct options *options, int argc, char **argv)
-{
-    struct config_error error = {.text = ""};
-    bool has_file = false;
-    config_defaults(options);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) {
-            if (has_file) {
-                return usage("--config given twice", "");
-            }
-            has_file = true;
-            if (config_load_file(options, argv[++i], &error) != STATUS_OK) {
-                return option_error(&error);
-            }
-        } else if (strcmp(argv[i], "--set") == 0) {
-            i++;
-        }
-    }
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--set") == 0 && i + 1 < argc &&
-            config_set(options, argv[++i], &error) != STATUS_OK) {
-            return option_error(&error);
-        }
-    }
-    return BOOT_EXIT_OK;
-}
-
 /* Reads the whole line. -1: go on; else the exit status. */
 static int read_line(int argc, char **argv, enum mode *mode, struct post_settings *selftest)
 {
     const char *problem = NULL;
+    bool has_file = false;
     for (int i = 1; i < argc; i++) {
-        bool takes_value = strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0;
+        bool is_file = strcmp(argv[i], "--config") == 0;
+        bool takes_value = is_file || strcmp(argv[i], "--set") == 0;
         if (takes_value && i + 1 == argc) {
             return usage("missing value after ", argv[i]);
         }
+        if (is_file && has_file) {
+            return usage("--config given twice", "");
+        }
+        has_file = has_file || is_file;
         if (takes_value) {
             i++;
         } else if (strcmp(argv[i], "--help") == 0) {
@@ -170,9 +148,10 @@ int main(int argc, char **argv)
     if (line >= 0) {
         return line;
     }
-    enum boot_exit exit_status = read_options(&boot.options, argc, argv);
-    if (exit_status != BOOT_EXIT_OK) {
-        return exit_status;
+    struct config_error error = {.text = ""};
+    boot.line = (struct line){argc, argv};
+    if (line_read_options(&boot.line, &boot.options, &error) != STATUS_OK) {
+        return option_error(&error);
     }
     if (mode == MODE_SELFTEST) {
         post_choose_engine(&selftest, &boot.options);

@@ -108,13 +108,14 @@ static bool read_number(struct field field, uint32_t *number)
     return *number > 0;
 }
 
+/* Adds the domain if it is not there. CONFIG_KEYS_MAX: there is no place. */
 static uint32_t domain_index(struct config_keys *keys, const char *domain)
 {
     uint32_t i = 0;
     while (i < keys->domains_count && strcmp(keys->domains[i], domain) != 0) {
         i++;
     }
-    if (i == keys->domains_count) {
+    if (i == keys->domains_count && i < CONFIG_KEYS_MAX) {
         memcpy(keys->domains[keys->domains_count++], domain, CONFIG_KEY_NAME_BYTES);
     }
     return i;
@@ -243,4 +244,33 @@ enum status config_keys_load_file(struct config_keys *keys, const char *path,
 void config_keys_wipe(struct config_keys *keys)
 {
     explicit_bzero(keys, sizeof *keys);
+}
+
+void config_keys_wipe_secrets(struct config_keys *keys)
+{
+    explicit_bzero(keys->keys, sizeof keys->keys);
+    keys->count = 0;
+}
+
+enum status config_keys_keep_domains(struct config_keys *keys, const struct config_keys *before,
+                                     struct config_error *error)
+{
+    struct config_keys kept = {.domains_count = before->domains_count};
+    uint32_t number_of[CONFIG_KEYS_MAX];
+    memcpy(kept.domains, before->domains, sizeof kept.domains);
+    for (uint32_t i = 0; i < keys->domains_count; i++) {
+        number_of[i] = domain_index(&kept, keys->domains[i]);
+        if (number_of[i] == CONFIG_KEYS_MAX) {
+            config_keys_wipe(keys);
+            return config_error_set(error, "more than 64 trust domains since the start");
+        }
+        kept.weights[number_of[i]] = keys->weights[i];
+    }
+    for (uint32_t i = 0; i < keys->count; i++) {
+        keys->keys[i].domain = number_of[keys->keys[i].domain];
+    }
+    keys->domains_count = kept.domains_count;
+    memcpy(keys->domains, kept.domains, sizeof keys->domains);
+    memcpy(keys->weights, kept.weights, sizeof keys->weights);
+    return STATUS_OK;
 }

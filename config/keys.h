@@ -11,6 +11,7 @@
  * (1 where no key of it says another one). Keys with the same DOMAIN are in one trust domain; a key
  * without DOMAIN is in a domain of its own name. `agx --key-file` reads the same format.
  */
+#include "config/access.h"
 #include "config/config.h"
 
 #define CONFIG_KEYS_MAX        64
@@ -41,3 +42,17 @@ MUST_CHECK enum status config_keys_load_bytes(struct config_keys *keys, const ch
                                               const char *bytes, size_t count,
                                               struct config_error *error);
 void config_keys_wipe(struct config_keys *keys);
+/* Wipes all but the names of domains and their number. */
+void config_keys_wipe_secrets(struct config_keys *keys);
+/* Numbers the domains of `keys` like those of `before`, whose numbers stand for trust domains with
+ * programs and KV: a domain that is gone keeps its number, a new one gets one that none has had.
+ * CONFIG_OPTION: there are not so many; `keys` are then wiped. */
+MUST_CHECK enum status config_keys_keep_domains(struct config_keys *keys,
+                                                const struct config_keys *before,
+                                                struct config_error *error);
+
+/* Who may come in: what a reload replaces while the appliance serves. */
+struct config_admission {
+    struct config_access access;
+    struct config_keys keys;
+};

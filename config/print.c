@@ -90,8 +90,9 @@ void config_write_markdown(FILE *out)
 {
     fputs("# Configuration\n\n"
           "Made from config/options.def by `make docs`; do not edit.\n\n"
-          "One INI file, read once at boot by `agentix --config FILE`; `--set section.key=value` "
-          "overrides it.\n"
+          "One INI file, read at boot by `agentix --config FILE`; `--set section.key=value` "
+          "overrides it.\nSIGHUP takes up auth.keys, auth.uids and auth.gids; any other change "
+          "takes a restart.\n"
           "Without a file every key has its default. An unknown or duplicate key is an error.\n"
           "Times are written with us, ms, s, min or h; bytes may use KiB, MiB or GiB; ratios have "
           "at most three decimals.\n"

@@ -66,6 +66,18 @@ static void put_to_sleep(struct net *net, struct net_connection *connection)
     }
 }
 
+/* The group that lets the peer in; UINT32_MAX: none does, its user may. */
+static uint32_t group_of(const struct net *net, const struct world_peer *peer)
+{
+    for (uint32_t i = 0; i < peer->gids_count; i++) {
+        /* The largest number is no user: the group alone decides. */
+        if (config_access_allows(&net->settings.access, UINT32_MAX, &peer->gids[i], 1)) {
+            return peer->gids[i];
+        }
+    }
+    return UINT32_MAX;
+}
+
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
                          uint64_t domain, uint64_t now_us)
 {
@@ -81,6 +93,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
         .address = peer->address,
         .domain = domain,
         .key = NET_KEY_NONE,
+        .gid = group_of(net, peer),
         .position = net->open_count,
         .received = connection->received,
         .unsent = connection->unsent,

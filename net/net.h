@@ -93,6 +93,7 @@ struct net_connection {
     char name[WIRE_NAME_BYTES];     /* the affinity key of HELLO, whatever bytes it has */
     uint64_t domain;                /* trust domain, valid when OPEN */
     uint32_t key;                   /* which the client has proved to have; NET_KEY_NONE: none */
+    uint32_t gid;                   /* of a LOCAL peer: the group that lets it in; UINT32_MAX */
     uint8_t nonce[WIRE_NONCE_BYTES];    /* the server's, while CHALLENGED */
     bool is_preauth;                /* it has not authenticated yet (preauth.c) */
     uint32_t preauth_next, preauth_prev;
@@ -191,6 +192,9 @@ void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
 /* Starts to accept connections on a listening handle (-1: off). */
 void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
+/* Other keys, users and groups from now on. Connections of clients that these do not let in are
+ * closed, with BAD_AUTH; the others stay. O(connections * keys). */
+void net_admit_anew(struct net *net, const struct config_admission *admission, uint64_t now_us);
 /* No new connections, no new calls. */
 void net_drain(struct net *net);
 /* Notes readiness; work is done in net_poll(). */

@@ -7,6 +7,7 @@
 #include "appliance/boot/boot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -295,8 +296,9 @@ static enum boot_exit reserve_shared(struct boot *boot)
     arena_seal(&boot->shared_arena);
     boot->shared.engine_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     boot->shared.control_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (boot->shared.engine_bell < 0 || boot->shared.control_bell < 0) {
-        log_event(LOG_ERROR, "boot failed: eventfd: %s", strerror(errno));
+    if (boot->shared.engine_bell < 0 || boot->shared.control_bell < 0 ||
+        pipe2(boot->shared.admission_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+        log_event(LOG_ERROR, "boot failed: eventfd or pipe: %s", strerror(errno));
         return BOOT_EXIT_SYSTEM;
     }
     return BOOT_EXIT_OK;

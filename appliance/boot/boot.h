@@ -15,6 +15,7 @@
 #include "appliance/boot/cpus.h"
 #include "appliance/control.h"
 #include "appliance/boot/gpu.h"
+#include "appliance/boot/line.h"
 #include "config/access.h"
 #include "config/config.h"
 #include "config/devices.h"
@@ -28,6 +29,7 @@
 enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, BOOT_LISTENERS };
 
 struct boot {
+    struct line line;
     struct options options;
     struct config_machine machine;
     struct cpus cpus;               /* that the process may use */

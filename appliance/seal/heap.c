@@ -23,6 +23,7 @@
 /* Sanitizers have an allocator of their own. */
 void heap_seal(void) {}
 uint64_t heap_used_bytes(void) { return 0; }
+void heap_rewind(uint64_t mark) {}
 #else
 
 #define BOOT_HEAP_BYTES (128u << 10)
@@ -46,6 +47,13 @@ void heap_seal(void)
 uint64_t heap_used_bytes(void)
 {
     return heap_used;
+}
+
+void heap_rewind(uint64_t mark)
+{
+    ASSERT(!heap_sealed && mark <= heap_used);
+    memset(heap + mark, 0, heap_used - mark);
+    heap_used = mark;
 }
 
 /* Formats nothing with libc: the trap must not allocate. */

@@ -11,3 +11,5 @@
  * process by SIGILL. */
 void heap_seal(void);
 uint64_t heap_used_bytes(void);
+/* Gives back what was taken since that many bytes were used; none of it may be in use. */
+void heap_rewind(uint64_t mark);

@@ -32,7 +32,8 @@ enum { IS_SEALED = 1 };
 #endif
 
 enum descriptor {
-    EPOLL, ENGINE_BELL, CONTROL_BELL, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, DESCRIPTORS
+    EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT,
+    DESCRIPTORS
 };
 
 #define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
@@ -46,6 +47,7 @@ static const struct filter_rule core_rules[] = {
     ALLOW(futex, IS(1, FUTEX_WAKE)),
     ALLOW(read, ON(ENGINE_BELL)),
     ALLOW(read, ON(CONTROL_BELL)),
+    ALLOW(read, ON(ADMISSION)),
     ALLOW(clock_gettime),                       /* where the vDSO cannot read the clock */
     ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_MOD)),
     ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_ADD)),
@@ -133,6 +135,7 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
         [EPOLL] = epoll,
         [ENGINE_BELL] = boot->shared.engine_bell,
         [CONTROL_BELL] = boot->shared.control_bell,
+        [ADMISSION] = boot->shared.admission_pipe[0],
         [LISTENER_UNIX] = boot->listeners[BOOT_LISTENER_UNIX],
         [LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
         [LISTENER_TEXT] = boot->listeners[BOOT_LISTENER_TEXT],

@@ -27,10 +27,10 @@ void net_auth_plan_memory(struct memory_plan *plan, const struct limits *limits)
     memory_plan_add(plan, MEMORY_CORE, "net keys", limits->keys, sizeof(struct net_key));
 }
 
-void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena)
+void net_auth_fill_keys(struct net *net, const struct config_keys *keys)
 {
     const struct limits *limits = net->settings.limits;
-    net->keys = arena_take(arena, limits->keys, sizeof(struct net_key));
+    memset(net->keys, 0, net->keys_count * sizeof *net->keys);     /* no secret stays behind */
     net->keys_count = limits->keys == 0 ? 0 : keys->count;
     ASSERT(net->keys_count <= limits->keys);
     for (uint32_t i = 0; i < net->keys_count; i++) {
@@ -42,6 +42,12 @@ void net_auth_init(struct net *net, const struct config_keys *keys, struct arena
         memcpy(net->keys[i].id, key->id, sizeof net->keys[i].id);
         memcpy(net->keys[i].secret, key->secret, sizeof net->keys[i].secret);
     }
+}
+
+void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena)
+{
+    net->keys = arena_take(arena, net->settings.limits->keys, sizeof(struct net_key));
+    net_auth_fill_keys(net, keys);
     net->world->entropy(net->world->self, net->decoy_secret, sizeof net->decoy_secret);
 }
 

@@ -88,10 +88,14 @@ class TextFile:
 class Appliance:
     """`with Appliance("sched.queues=2") as a:` serves on a.tcp and answers a.text("health")."""
 
-    def __init__(self, *settings, unix=False, wait=True, binary="agentix", environment=()):
+    def __init__(self, *settings, unix=False, wait=True, binary="agentix", environment=(),
+                 config=None, through=(), **options):
+        """`config` is a file, `through` a command that starts the one behind it; other options are
+        those of subprocess.Popen."""
         self.directory = tempfile.TemporaryDirectory(prefix="agentix-e2e-")
         self.unix = os.path.join(self.directory.name, "s") if unix else None
-        arguments = [os.path.join(BUILD, binary)]
+        arguments = [*through, os.path.join(BUILD, binary)]
+        arguments += ["--config", config] if config else []
         for setting in ("net.tcp=127.0.0.1:0", "text.listen=127.0.0.1:0", *PATIENT, *settings):
             arguments += ["--set", setting]
         if unix:
@@ -99,7 +103,7 @@ class Appliance:
         self.lines = []
         self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True,
                                         stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-                                        env=dict(os.environ, **dict(environment)))
+                                        env=dict(os.environ, **dict(environment)), **options)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.tcp = self._listening("net.tcp")

@@ -67,6 +67,15 @@ void sched_add_tenant(struct sched *sched, uint64_t domain, uint32_t weight, con
     memcpy(tenant->name, name, bytes);
 }
 
+void sched_forget_names(struct sched *sched)
+{
+    for (uint32_t i = 1; i < sched->tenants.count; i++) {
+        struct sched_tenant *tenant = &sched->tenants.of[i];
+        tenant->weight = tenant->name[0] != '\0' ? 1 : tenant->weight;
+        memset(tenant->name, 0, sizeof tenant->name);
+    }
+}
+
 /* The place for a new tenant: that of one without programs which has saved up least, in a full
  * table; SHARED: there is none. */
 static uint32_t place_for(struct sched *sched)
@@ -100,6 +109,17 @@ uint32_t sched_tenant_of(struct sched *sched, uint64_t domain)
                                                    .virtual_time = tenants->floor};
     }
     return place;
+}
+
+void sched_name_tenant(struct sched *sched, uint64_t domain, uint32_t weight, const char *name)
+{
+    uint32_t index = sched->settings.tenants == 1 ? SHARED : sched_tenant_of(sched, domain);
+    size_t bytes = strlen(name);
+    ASSERT(weight > 0 && bytes > 0 && bytes < SCHED_TENANT_NAME_BYTES);
+    if (index != SHARED) {
+        sched->tenants.of[index].weight = weight;
+        memcpy(sched->tenants.of[index].name, name, bytes);
+    }
 }
 
 void sched_tenant_enter(struct sched *sched, uint32_t tenant)

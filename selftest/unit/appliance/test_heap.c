@@ -100,6 +100,20 @@ static void test_blocks_are_aligned_apart_and_kept_by_realloc(void **state)
     }
 }
 
+static void test_what_is_given_back_is_zero_when_it_is_taken_again(void **state)
+{
+    uint64_t mark = heap_used_bytes();
+    uint8_t *first = malloc(100);
+    memset(first, 0x77, 100);
+    heap_rewind(mark);
+    assert_int_equal(heap_used_bytes(), mark);
+    const uint8_t *second = calloc(10, 10);
+    assert_ptr_equal(first, second);
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(second[i], 0);
+    }
+}
+
 static void test_too_much_is_refused_not_fatal(void **state)
 {
     uint64_t used = heap_used_bytes();
@@ -121,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_every_call_after_the_seal_dies_by_name),
         cmocka_unit_test(test_libc_dies_too),
         cmocka_unit_test(test_blocks_are_aligned_apart_and_kept_by_realloc),
+        cmocka_unit_test(test_what_is_given_back_is_zero_when_it_is_taken_again),
         cmocka_unit_test(test_too_much_is_refused_not_fatal),
 #endif
     };

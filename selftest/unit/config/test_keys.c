@@ -115,6 +115,42 @@ static void test_load_bad_lines_are_refused_by_number(void **state)
     }
 }
 
+static void test_domains_keep_their_numbers(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, load("a " SECRET_A " red\nb " SECRET_B " blue 1 7\n"));
+    struct config_keys before = keys;
+    config_keys_wipe_secrets(&before);
+    assert_int_equal(before.count, 0);
+    assert_status(STATUS_OK, load("c " SECRET_C " green 1 5\nb " SECRET_B " blue 1 9\n"));
+    assert_status(STATUS_OK, config_keys_keep_domains(&keys, &before, &error));
+    assert_int_equal(keys.domains_count, 3);
+    assert_string_equal(keys.domains[0], "red");
+    assert_string_equal(keys.domains[2], "green");
+    assert_int_equal(keys.keys[0].domain, 2);
+    assert_int_equal(keys.keys[1].domain, 1);
+    assert_int_equal(keys.weights[0], 0);       /* no key has it */
+    assert_int_equal(keys.weights[1], 9);
+    assert_int_equal(keys.weights[2], 5);
+}
+
+/* Each reload names another domain; the sixty-fifth finds no number. */
+static void test_domains_are_at_most_sixty_four(void **state)
+{
+    (void)state;
+    static struct config_keys before;
+    char line[120];
+    for (uint32_t i = 0; i <= CONFIG_KEYS_MAX; i++) {
+        snprintf(line, sizeof line, "a " SECRET_A " domain%u\n", i);
+        assert_status(STATUS_OK, load(line));
+        assert_status(i < CONFIG_KEYS_MAX ? STATUS_OK : STATUS_CONFIG_OPTION,
+                      config_keys_keep_domains(&keys, &before, &error));
+        before = i < CONFIG_KEYS_MAX ? keys : before;
+    }
+    assert_string_equal(error.text, "more than 64 trust domains since the start");
+    expect_wiped();
+}
+
 static void test_load_a_zero_byte_is_refused(void **state)
 {
     static const char text[] = "a " SECRET_A " r\0d\n";
@@ -240,6 +276,8 @@ int main(void)
         cmocka_unit_test(test_load_good_file_gives_ids_secrets_domains_and_numbers),
         cmocka_unit_test(test_load_key_without_domain_has_one_of_its_name),
         cmocka_unit_test(test_load_bad_lines_are_refused_by_number),
+        cmocka_unit_test(test_domains_keep_their_numbers),
+        cmocka_unit_test(test_domains_are_at_most_sixty_four),
         cmocka_unit_test(test_load_a_zero_byte_is_refused),
         cmocka_unit_test(test_load_takes_sixty_four_keys_and_no_more),
         cmocka_unit_test(test_load_every_prefix_is_taken_or_refused_whole),

@@ -245,6 +245,24 @@ static void test_a_domain_without_programs_gives_up_its_place(void **state)
     assert_int_equal(sched_tenant_of(&b->sched, ALICE), 1);
 }
 
+static void test_names_and_weights_change_while_programs_run(void **state)
+{
+    (void)state;
+    start(SCHED_PLAS, TENANTS, 400);
+    sched_add_tenant(&b->sched, BOB, 3, "bob");
+    calls_of(ALICE, 10, 60);
+    calls_of(BOB, 10, 60);
+    rows_of(BOB, 10);
+    sched_forget_names(&b->sched);
+    sched_name_tenant(&b->sched, ALICE, 3, "alice");
+    assert_int_equal(tenant_of(BOB)->weight, 1);
+    assert_string_equal(tenant_of(BOB)->name, "");
+    assert_string_equal(tenant_of(ALICE)->name, "alice");
+    uint32_t rows = rows_of(ALICE, 40);
+    assert_in_range(rows, 40 * 3 - 8, 40 * 3 + 8);
+    sched_check(&b->sched);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Steps take no time, so no tenant is ever behind. */
@@ -329,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tenants_that_want_more_have_rows_by_weight),
         cmocka_unit_test(test_a_tenant_alone_has_all_rows),
+        cmocka_unit_test(test_names_and_weights_change_while_programs_run),
         cmocka_unit_test(test_a_tenant_that_wants_little_leaves_the_rest),
         cmocka_unit_test(test_a_tenant_that_wants_little_has_the_first_row),
         cmocka_unit_test(test_fresh_programs_bring_their_tenant_nothing),

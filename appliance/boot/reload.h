@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: SIGHUP: the keeper reads the configuration again and passes on to the core who may come in
+ * from now on: auth.keys, auth.uids, auth.gids. Everything else is memory that was planned, or part
+ * of it, and takes a restart.
+ */
+#include "appliance/boot/boot.h"
+
+struct reload {
+    struct boot *boot;
+    struct config_keys known;       /* domains since the start, without keys */
+    bool is_due;                    /* a signal came, and the core has yet to take the last one */
+};
+
+/* Before the fork of the core. */
+void reload_init(struct reload *reload, struct boot *boot);
+/* In the core, and in a worker: closes what is not theirs of the pipe. */
+void reload_close(struct boot *boot, bool is_core);
+/* After the fork of the core, in the keeper: the core alone needs the keys, and has its own. */
+void reload_begin(struct reload *reload);
+/* SIGHUP has come, or may have come before. */
+void reload_signal(struct reload *reload);
+void reload_tick(struct reload *reload);
