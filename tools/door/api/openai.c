@@ -27,7 +27,8 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
 {
     static const char *const refused[] = {
         "functions", "function_call", "audio", "prediction", "web_search_options", "suffix",
-        "guided_json", "guided_regex", "guided_choice", "structured_outputs", NULL};
+        "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
+        "grammar", "json_schema", "continue_final_message", NULL};
     const char *model = "";
     wish_begin(wish, request->door);
     if (!read_stream(request, fields) || !field_text(fields, "model", &model) ||
