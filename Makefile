@@ -477,4 +477,6 @@ clean:  ## remove build/
 help:  ## this list
 	@grep -hE '^[a-z][a-z0-9-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
 
--include $(shell find build -path build/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
+# Packages are built, and those of others lie, in folders of their own.
+OTHERS := -path build/deb -prune -o -path build/load -prune -o
+-include $(shell find build $(OTHERS) -name '*.d' -type f -print 2>/dev/null)
