@@ -400,7 +400,8 @@ lab-check:  ## are the claims of docs/results.md those of its tables and figures
 
 # ---- fuzzing -------------------------------------------------------------------------------------
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame proxy text sdk vocab keys predictor chat answer door flow trace core
+FUZZ := ini gguf wire frame proxy text sdk vocab keys predictor chat answer door http flow \
+    trace core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz fuzz-short fuzz-corpus: build/.setup-fuzz
 fuzz:  ## fuzz with a corpus that grows in build/fuzz; FUZZ_RUNS= or FUZZ_SECONDS= each, F='ini sdk'
@@ -429,9 +430,10 @@ $(B)/fuzz_core: $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(
 $(B)/fuzz_text: $(APPLIANCE_LIB)
 $(B)/fuzz_flow: $(FLOW_OBJ)
 $(B)/fuzz_trace: $(TRACE_OBJ)
-# The unit tests' door without sockets, and their assertions.
-$(B)/fuzz_door: $(DOOR_LIB) $(O)/tools/agx/chat/conversation.o $(O)/appliance/embedded.o
-$(B)/fuzz_door: LDLIBS_inih := -lcmocka $(LDLIBS_inih)
+# The unit tests' door, without sockets or with its HTTP, and their assertions.
+$(B)/fuzz_door $(B)/fuzz_http: $(DOOR_LIB) $(O)/tools/agx/chat/conversation.o \
+    $(O)/appliance/embedded.o
+$(B)/fuzz_door $(B)/fuzz_http: LDLIBS_inih := -lcmocka -lmicrohttpd $(LDLIBS_inih)
 $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(FROM_C) -fsanitize=fuzzer $(GROUP),$(GROUP_END) $(LDLIBS_json) $(LDLIBS_inih))
 GROUP := -Wl,--start-group

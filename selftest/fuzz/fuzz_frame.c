@@ -105,6 +105,20 @@ static const struct wire_row *field_with_range(uint32_t which)
     return NULL;
 }
 
+/* What stands before the prompt of a CALL with MORE; now and then a number is beyond its range. */
+static void draw_more(struct wire_call *call, struct script *script)
+{
+    struct call_sampling *sampling = &call->sampling;
+    sampling->presence_penalty = (float)(next(script) % 8) / 2 - 2;
+    sampling->frequency_penalty = (float)(next(script) % 8) / 2 - 2;
+    sampling->wants_logprobs = next(script) % 3;
+    sampling->top_logprobs = next(script) % (CALL_TOP_LOGPROBS_MAX + 2);
+    sampling->biases_count = next(script) % 5;
+    for (uint32_t i = 0, token = 0; i < sampling->biases_count; i++, token += next(script)) {
+        call->biases[i] = (struct call_bias){.token = token, .bias = (float)next(script) - 100};
+    }
+}
+
 static void send_call(struct fixture *f, uint32_t client, struct script *script)
 {
     static uint8_t bytes[512];
@@ -118,6 +132,9 @@ static void send_call(struct fixture *f, uint32_t client, struct script *script)
         call.stop_texts[i].bytes[0] = (char)(next(script) & 0x7f);
     }
     call.prompt_count = (call.flags & WIRE_CALL_TEXT_PROMPT) != 0 ? 1 : 2;
+    if ((call.flags & WIRE_CALL_MORE) != 0) {
+        draw_more(&call, script);
+    }
     uint32_t count = wire_call_encode(&call, bytes, sizeof bytes);
     const struct wire_row *row = field_with_range(which);
     if (row != NULL) {

@@ -31,7 +31,8 @@ enum way {                          /* kind / 16 */
 };
 enum { STRANGER_AUTH = 253, STRANGER_BYTES, STRANGER_FRAME };  /* first byte of an input */
 enum request { REQUEST_CALL, REQUEST_CANCEL, REQUEST_PING, REQUEST_PROGRAM, REQUEST_SENT,
-               REQUEST_CALL_OF_TEXT, REQUEST_RESUME, REQUEST_RESEND, REQUESTS_COUNT };
+               REQUEST_CALL_OF_TEXT, REQUEST_RESUME, REQUEST_RESEND, REQUEST_CALL_OF_MORE,
+               REQUESTS_COUNT };
 enum { DONE_GENERATED_AT = 24, DONE_DIGEST_AT = 56, DONE_BYTES = 64 };     /* docs/protocol.md */
 
 struct model {
@@ -43,6 +44,7 @@ struct model {
 static struct request_of_call {
     struct agx_call call;
     char text[UINT8_MAX + 1];
+    struct agx_bias biases[3];
 } requests[CALLS], greeted_requests[CALLS], refused;
 
 struct record {
@@ -89,6 +91,11 @@ static void check_tokens(const struct agx *agx, const struct agx_event *event, s
         sum += (uint8_t)event->text[i];     /* every byte must be readable */
     }
     ASSERT(sum < UINT32_MAX);
+    ASSERT((event->logprobs != NULL) == (event->logprobs_each > 0));
+    for (uint32_t i = 0; i < event->tokens_count * event->logprobs_each; i++) {
+        ASSERT(event->logprobs[i].token < agx->welcome.vocab_tokens);
+        ASSERT(event->logprobs[i].logprob <= 0);
+    }
     uint64_t *digest = &model->digests[event->call_id];
     *digest = wire_digest(*digest, event->tokens, event->tokens_count);
 }
@@ -187,6 +194,28 @@ static void start_call_of_text(struct agx *agx, const struct record *record, str
     start_call(agx, &request->call, model);
 }
 
+/* One with penalties, biases and log probabilities: TOKENS then carry as many entries. */
+static void start_call_of_more(struct agx *agx, const struct record *record, struct model *model)
+{
+    static const uint32_t prompt = 1;
+    uint8_t bytes[6] = {0};
+    memcpy(bytes, record->bytes, record->count < sizeof bytes ? record->count : sizeof bytes);
+    struct request_of_call *request = request_for(agx, bytes[0] % CALLS);
+    struct agx_call *call = &request->call;
+    call->prompt_ids = &prompt;
+    call->prompt_ids_count = 1;
+    call->presence_penalty = (float)(bytes[1] % 8) / 2 - 2;
+    call->frequency_penalty = (float)(bytes[1] / 8 % 8) / 2 - 2;
+    call->want_control = call->want_logprobs = bytes[1] >= 64;
+    call->top_logprobs = bytes[2] % (AGX_TOP_LOGPROBS_MAX + 2);
+    call->biases = request->biases;
+    call->biases_count = bytes[3] % 4;
+    for (uint32_t i = 0; i < call->biases_count; i++) {
+        request->biases[i] = (struct agx_bias){bytes[4] * (i + 1) % VOCAB, (float)bytes[5] - 100};
+    }
+    start_call(agx, call, model);
+}
+
 static void greet(struct agx *agx)
 {
     uint8_t frame[WIRE_REPLY_BYTES_MAX];
@@ -243,6 +272,7 @@ static void ask(struct agx *agx, const struct record *record, struct model *mode
     case REQUEST_CALL: start_call_of_ids(agx, value % CALLS, model); break;
     case REQUEST_CANCEL: (void)agx_session_cancel(agx, program, value % CALLS); break;
     case REQUEST_CALL_OF_TEXT: start_call_of_text(agx, record, model); break;
+    case REQUEST_CALL_OF_MORE: start_call_of_more(agx, record, model); break;
     case REQUEST_PING: (void)agx_session_ping(agx, value); break;
     case REQUEST_PROGRAM:
         ask_program(agx, record, program);
