@@ -25,7 +25,10 @@
 
 static enum boot_exit fail(const char *key, const char *value, const char *what)
 {
-    log_event(LOG_ERROR, "boot failed: %s = %s: %s: %s", key, value, what, strerror(errno));
+    /* An operator finds the address, and not why the system has no such sockets. */
+    const char *hint = errno == EAFNOSUPPORT ? " (under systemd: ListenStream= of the .socket unit)"
+                                             : "";
+    log_event(LOG_ERROR, "boot failed: %s = %s: %s: %s%s", key, value, what, strerror(errno), hint);
     return BOOT_EXIT_LISTEN;
 }
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from appliance import BUILD, HANG_S, ROOT, run
-from skip import Skip
+from skip import Skip, long
 
 USES_LIBRARY = r"""
 #include <agx.h>
@@ -29,9 +29,9 @@ def needs(*programs):
             raise Skip("no %s here: sh tools/setup package" % program)
 
 
-def ran(*command, **options):
+def ran(*command, limit_s=HANG_S, **options):
     """Runs it to a good end; its output, and what it complained of."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, **options)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -143,3 +143,17 @@ def test_a_tree_without_git_has_the_version_of_its_file():
         shutil.copytree(os.path.join(ROOT, "tools", "package"), folder + "/tools/package")
         said = ran("sh", folder + "/tools/package/version").split()
         assert said == read(os.path.join(ROOT, "tools", "package", "VERSION")).split(), said
+
+
+@long
+def test_the_package_serves_in_a_booted_container_and_is_upgraded_under_load():
+    needs("dpkg-buildpackage", "dh", "lintian", "unshare", "nsenter")
+    with open(os.path.join(BUILD, "package.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ran("make", "-C", ROOT, "deb", limit_s=30 * HANG_S)
+    whole = subprocess.run([os.path.join(ROOT, "tools", "systemd", "whole")], text=True,
+                           capture_output=True, timeout=30 * HANG_S, check=False)
+    print(whole.stdout)
+    if whole.returncode == 2:
+        raise Skip(whole.stdout.strip())
+    assert whole.returncode == 0, whole.stderr
