@@ -5,7 +5,7 @@
  *   boot: listen -> fork core (text port says "starting") -> read weights -> fork workers -> watch
  *
  * Signals are waited for, never handled. They stay pending while weights are read; one that means
- * the end stops the reading, and watch() then takes it, with no worker forked.
+ * the end stops the reading, and watch() then takes it, with no worker forked. SIGHUP: reload.h.
  *
  * A worker fails when it dies, hangs (its heartbeat stands still, or the core says that a step does
  * not end) or is wrong (the core says so). It is then killed and replaced, at once or after a wait;

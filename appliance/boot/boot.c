@@ -301,6 +301,13 @@ static enum boot_exit reserve_shared(struct boot *boot)
         log_event(LOG_ERROR, "boot failed: eventfd or pipe: %s", strerror(errno));
         return BOOT_EXIT_SYSTEM;
     }
+    /* The system gives a user with many pipes shorter ones. */
+    int room = fcntl(boot->shared.admission_pipe[1], F_GETPIPE_SZ);
+    if (room < (int)sizeof(struct config_admission)) {
+        log_event(LOG_ERROR, "boot failed: a pipe has room for %d bytes, %zu are needed "
+                  "(fs.pipe-user-pages-soft)", room, sizeof(struct config_admission));
+        return BOOT_EXIT_SYSTEM;
+    }
     return BOOT_EXIT_OK;
 }
 

@@ -17,8 +17,6 @@
 #include "appliance/log.h"
 #include "appliance/seal/heap.h"
 
-STATIC_ASSERT(sizeof(struct config_admission) < 65536, "a pipe holds one");
-
 void reload_init(struct reload *reload, struct boot *boot)
 {
     reload->boot = boot;
