@@ -7,7 +7,6 @@ LIBDIR ?= $(PREFIX)/lib
 SYSTEM ?= /usr
 SYSCONFDIR ?= /etc
 P := build/package
-VERSION_WORDS = $(shell tools/package/version)
 
 # ---- manual and completion -----------------------------------------------------------------------
 MANUAL := $(addprefix $(P)/,agentix.1 agx.1 agentix-door.1 agentix.ini.5 agentix-protocol.7)
@@ -51,8 +50,8 @@ $(P)/include/%.h: tools/sdk/%.h
 	$(Q)sed 's|#include "tools/sdk/|#include "|' $< >$@
 $(P)/agentix.pc: tools/package/agentix.pc.in FORCE
 	@mkdir -p $(@D)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(firstword $(VERSION_WORDS))|' \
-	    $< >$@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|' \
+	    -e "s|@VERSION@|$$(tools/package/version | cut -d' ' -f1)|" $< >$@
 
 .PHONY: install install-programs install-door install-library
 install: install-programs install-door install-library  ## into DESTDIR, below PREFIX (/usr)
@@ -64,8 +63,10 @@ install-programs: $(P)/agentix.service $(P)/agentix.socket
 	$(call install_into,644,$(MAN)/man7,$(P)/agentix-protocol.7)
 	$(call install_into,644,$(COMPLETIONS),$(P)/completion/agentix $(P)/completion/agx)
 	$(call install_into,644,$(UNITS),$(P)/agentix.service $(P)/agentix.socket)
-	install -D -m 644 tools/systemd/agentix.sysusers $(DESTDIR)$(SYSTEM)/lib/sysusers.d/agentix.conf
-	install -D -m 644 tools/systemd/agentix.tmpfiles $(DESTDIR)$(SYSTEM)/lib/tmpfiles.d/agentix.conf
+	install -D -m 644 tools/systemd/agentix.sysusers \
+	    $(DESTDIR)$(SYSTEM)/lib/sysusers.d/agentix.conf
+	install -D -m 644 tools/systemd/agentix.tmpfiles \
+	    $(DESTDIR)$(SYSTEM)/lib/tmpfiles.d/agentix.conf
 	$(call install_into,644,$(SYSCONFDIR)/agentix,tools/package/agentix.ini)
 install-door: $(B)/agentix-door $(MANUAL) $(COMPLETION) $(P)/agentix-door.service
 	$(call install_into,755,$(PREFIX)/bin,$(B)/agentix-door)
@@ -79,15 +80,7 @@ install-library: $(B)/libagx.a $(SDK_HEADERS:%=$(P)/include/%) $(P)/agentix.pc
 	$(call install_into,644,$(LIBDIR)/pkgconfig,$(P)/agentix.pc)
 
 # ---- Debian packages -----------------------------------------------------------------------------
-DEB_TREE := build/deb/agentix
 .PHONY: deb
 deb: | build/.setup-package
 deb:  ## Debian packages in build/deb, checked by lintian
-	@if ! command -v dpkg-buildpackage dh >/dev/null; then \
-	    echo "deb: SKIPPED: no dpkg-buildpackage and dh here (sh tools/setup package)"; exit 0; fi; \
-	rm -rf build/deb && tools/package/lay-out $(DEB_TREE) && \
-	(cd $(DEB_TREE) && env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage --no-sign --build=binary) >build/deb/log 2>&1 || \
-	    { tail -n 30 build/deb/log; exit 1; }; \
-	if command -v lintian >/dev/null; then lintian --fail-on error,warning build/deb/*.changes; \
-	else echo "deb: no lintian here (sh tools/setup package)"; fi; \
-	ls build/deb/*.deb
+	@tools/package/deb
