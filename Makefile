@@ -23,7 +23,8 @@ Q := $(if $(V),,@)
 WARN := -Wall -Wextra -Werror -Wvla -Wshadow -Wpointer-arith -Wstrict-prototypes \
         -Wmissing-prototypes -Wundef -Wwrite-strings -Wno-unused-parameter
 # Contraction is off so that every twin of a kernel rounds alike; fused operations are written out.
-CFLAGS_release := -O2 -g1
+# The same sources give the same bytes, in whatever folder they lie.
+CFLAGS_release := -O2 -g1 -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_debug   := -O0 -g -DAGENTIX_VERIFY
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DAGENTIX_VERIFY \
                   -DAGENTIX_NO_TRAP
