@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config/base/assert.h"
@@ -55,13 +54,19 @@ void control_begin(struct control_engine *control, uint32_t epoch)
     atomic_store(&control->worker_epoch, epoch);
 }
 
+void control_ask(struct control_engine *control)
+{
+    atomic_fetch_add(&control->asked, 1);
+    syscall(SYS_futex, &control->asked, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
 void control_submit(struct control_view *view, struct control_engine *control)
 {
     ASSERT(!view->in_flight);
     view->in_flight = true;
     atomic_store(&control->submitted_epoch, view->epoch);
     atomic_store(&control->submitted, ++view->sequence);
-    syscall(SYS_futex, &control->submitted, FUTEX_WAKE, 1, NULL, NULL, 0);
+    control_ask(control);
 }
 
 /* What the worker of this epoch says is taken once: it cannot take it back. */
@@ -109,16 +114,20 @@ void control_condemn(struct control_view *view, struct control_engine *control,
     atomic_store(&control->condemned, view->condemned);
 }
 
-bool control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
-                   uint32_t timeout_ms)
+/* EINTR and EAGAIN both mean: read the number again. */
+uint32_t control_await(struct control_engine *control, uint32_t asked)
+{
+    uint32_t now = atomic_load(&control->asked);
+    while (now == asked) {
+        syscall(SYS_futex, &control->asked, FUTEX_WAIT, asked, NULL, NULL, 0);
+        now = atomic_load(&control->asked);
+    }
+    return now;
+}
+
+bool control_take(struct control_engine *control, uint32_t epoch, uint32_t *seen)
 {
     uint32_t now = atomic_load(&control->submitted);
-    if (now == *seen) {
-        struct timespec timeout = {.tv_sec = timeout_ms / 1000,
-                                   .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-        syscall(SYS_futex, &control->submitted, FUTEX_WAIT, now, &timeout, NULL, 0);
-        now = atomic_load(&control->submitted);
-    }
     if (now == *seen) {
         return false;
     }
@@ -132,8 +141,12 @@ void control_done(struct control_engine *control, const struct step *step, uint3
     atomic_store(&control->done, sequence);
 }
 
-bool control_is_owed(struct control_engine *control, uint32_t epoch)
+void control_answer(struct control_engine *control, uint32_t epoch, uint32_t asked)
 {
-    return atomic_load(&control->submitted_epoch) == epoch &&
-           atomic_load(&control->submitted) != atomic_load(&control->done);
+    bool is_owed = atomic_load(&control->submitted_epoch) == epoch &&
+                   atomic_load(&control->submitted) != atomic_load(&control->done);
+    if (!is_owed) {
+        control->heartbeat++;
+        atomic_store(&control->answered, asked);
+    }
 }

@@ -6,6 +6,8 @@
  *
  *   core    fills the step record, then control_submit(): submitted_epoch, submitted, futex wake
  *   worker  runs the step when submitted_epoch is its own, then control_done(): proof, done, bell
+ *   core    has no step and wants to know whether the worker lives: control_ask(), futex wake
+ *   worker  answers what it was asked, a step or nothing but that, with a heartbeat
  *   core    names the epoch of a worker that has to go, and why; the keeper kills it
  *   keeper  clears the worker's page and counts worker_epoch up when a worker has died: all that
  *           the old one knew, and all that it wrote, is gone
@@ -37,13 +39,16 @@ struct control_engine {
     _Atomic uint32_t worker_pid;
     _Atomic uint32_t backs_off;         /* enum control_failure: why the next worker has to wait */
     /* core */
-    _Alignas(64) _Atomic uint32_t submitted;    /* sequence of the newest step; worker's futex */
+    _Alignas(64) _Atomic uint32_t asked;        /* grows with each step and question; worker's
+                                                   futex */
+    _Atomic uint32_t submitted;         /* sequence of the newest step */
     _Atomic uint32_t submitted_epoch;
     _Atomic uint32_t condemned;         /* epoch of a worker that has to go; 0: none */
     _Atomic uint32_t condemned_for;     /* enum control_failure: why; written before `condemned` */
     _Atomic uint32_t ready;             /* epoch of the newest worker that has been ready */
     /* worker */
     _Alignas(STEP_PAGE_BYTES) _Atomic uint32_t done;    /* sequence of the newest finished step */
+    _Atomic uint32_t answered;                  /* `asked`, when it last owed nothing */
     _Atomic uint32_t worker_ready;              /* epoch of the worker that can take steps */
     _Atomic uint64_t proof;                     /* step_proof() of that step; written before it */
     _Alignas(64) volatile uint64_t heartbeat;
@@ -64,9 +69,11 @@ struct control {
     volatile uint32_t load_permille;
     uint32_t engines_count;             /* set at boot */
     _Atomic uint32_t admissions;        /* each a struct config_admission in the pipe */
+    uint64_t idle_us;                   /* how long core and keeper may wait while all is quiet */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */
+    _Atomic uint32_t is_quiet;          /* it serves, and has nothing to do */
     _Atomic uint32_t admissions_taken;
     struct control_engine engines[];    /* [engines_count] */
 };
@@ -88,16 +95,19 @@ void control_hush(int bell);
 void control_begin(struct control_engine *control, uint32_t epoch);
 /* Core: the step record is filled. */
 void control_submit(struct control_view *view, struct control_engine *control);
+/* Core: the worker has no step, and is to show that it lives. */
+void control_ask(struct control_engine *control);
 /* Core: how the step in the record stands, as world.engine_poll() says. */
 enum world_engine control_poll(struct control_view *view, struct control_engine *control,
                                const struct step *step);
 void control_condemn(struct control_view *view, struct control_engine *control,
                      enum control_failure why);
-/* Worker: waits at most `timeout_ms` for a sequence other than `seen` for `epoch`. True when there
- * is one. */
-bool control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
-                   uint32_t timeout_ms);
+/* Worker: waits until it is asked something beyond `asked`, the value that was returned before. */
+uint32_t control_await(struct control_engine *control, uint32_t asked);
+/* Worker: true when there is a sequence other than `seen`, and it is for `epoch`. */
+bool control_take(struct control_engine *control, uint32_t epoch, uint32_t *seen);
 /* Worker: the outs of the step are written. */
 void control_done(struct control_engine *control, const struct step *step, uint32_t sequence);
-/* Worker: true when a step for `epoch` is submitted and not done. */
-bool control_is_owed(struct control_engine *control, uint32_t epoch);
+/* Worker: a heartbeat for all that it was asked up to `asked`; but none while a step for `epoch`
+ * is submitted and not done. */
+void control_answer(struct control_engine *control, uint32_t epoch, uint32_t asked);

@@ -62,6 +62,7 @@ static void read_orders(const struct control *control, struct loop_orders *order
         .drain = stop == CONTROL_DRAIN,
         .stop_now = stop == CONTROL_STOP_NOW,
         .load_permille = control->load_permille,
+        .idle_us = control->idle_us,
     };
     for (uint32_t i = 0; i < control->engines_count; i++) {
         orders->engines[i] = (struct engine_orders){
@@ -79,6 +80,7 @@ static void report(const struct loop *loop, const struct loop_orders *orders,
     loop_health(loop, orders, &health);
     atomic_store(&control->health, health.state);
     atomic_fetch_add(&control->progress, health.moves ? 1 : 0);
+    atomic_store(&control->is_quiet, loop_is_quiet(loop));
 }
 
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)

@@ -32,16 +32,18 @@ void guard_begin(struct guard *guard)
     guard->silent_ticks = guard->start_ticks = 0;
 }
 
-bool guard_tick(struct guard *guard, uint64_t heartbeat, bool is_ready)
+bool guard_tick(struct guard *guard, const struct guard_signs *signs)
 {
-    uint32_t patience = is_ready ? 1 : GUARD_START_PATIENCE;
-    bool is_silent = is_ready == guard->is_ready && heartbeat == guard->heartbeat;
+    uint32_t patience = signs->is_ready ? 1 : GUARD_START_PATIENCE;
+    bool is_due = signs->owes || !signs->is_ready;
+    bool is_silent = is_due && signs->is_ready == guard->is_ready &&
+                     signs->heartbeat == guard->heartbeat;
     guard->silent_ticks = is_silent ? guard->silent_ticks + 1 : 0;
-    guard->start_ticks += !is_ready;
-    guard->is_ready = is_ready;
-    guard->heartbeat = heartbeat;
+    guard->start_ticks += !signs->is_ready;
+    guard->is_ready = signs->is_ready;
+    guard->heartbeat = signs->heartbeat;
     return guard->silent_ticks >= guard->hang_ticks * patience ||
-           (!is_ready && guard->start_ticks >= guard->start_ticks_max);
+           (!signs->is_ready && guard->start_ticks >= guard->start_ticks_max);
 }
 
 static bool is_too_often(const struct guard *guard, uint64_t now_us)

@@ -5,8 +5,8 @@
  * one may start. Pure: heartbeats, ticks and times are arguments. Times are counted in ticks of the
  * keeper: one in which the whole appliance was stopped (SIGSTOP, a suspended machine) is one tick.
  *
- *   hung    the heartbeat has stood still for engine.hang; or the worker has not become ready in
- *           the time that a start may take, whatever its heartbeat says
+ *   hung    the worker owes an answer, and its heartbeat has stood still for engine.hang; or it has
+ *           not become ready in the time that a start may take, whatever its heartbeat says
  *   wait    none, where a worker that was ready has failed, and 1 s where one never was. After
  *           engine.failures within engine.failure_window: 1, 2, 4 .. 60 s, until they are fewer
  *   never   they are as many, and no worker of this engine has been ready since boot: what another
@@ -37,19 +37,25 @@ struct guard {
     /* private: only guard.c */
     uint64_t heartbeat;
     bool is_ready, was_ever_ready;
-    uint32_t silent_ticks;              /* since the last heartbeat, or since it became ready */
+    uint32_t silent_ticks;              /* since the last heartbeat, or since it became ready, or
+                                           since it owed nothing */
     uint32_t start_ticks;               /* since it began, until it is ready */
     uint32_t failures;                  /* since boot */
     uint64_t failed_us[GUARD_FAILURES_MAX];     /* of the last ones */
     uint32_t wait_ticks;                /* of the last wait; 0: there was none */
 };
 
+struct guard_signs {
+    uint64_t heartbeat;
+    bool is_ready;                      /* it has been ready, and stays so */
+    bool owes;                          /* it was asked something that it has not answered */
+};
+
 void guard_init(struct guard *guard, const struct guard_settings *settings);
 /* A new worker starts. */
 void guard_begin(struct guard *guard);
-/* A tick has passed, and this is the worker's heartbeat now. `is_ready`: it has been ready, and
- * stays so. True when it is hung. */
-bool guard_tick(struct guard *guard, uint64_t heartbeat, bool is_ready);
+/* A tick has passed, and this is what the worker shows now. True when it is hung. */
+bool guard_tick(struct guard *guard, const struct guard_signs *signs);
 /* The worker has failed. Returns the ticks until the next one may start, or GUARD_NEVER. */
 uint32_t guard_fail(struct guard *guard, bool was_ready, uint64_t now_us);
 /* True when the wait of the last failure was for too many of them. */

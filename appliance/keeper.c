@@ -7,14 +7,14 @@
  * Signals are waited for, never handled. They stay pending while weights are read; one that means
  * the end stops the reading, and watch() then takes it, with no worker forked. SIGHUP: reload.h.
  *
- * A worker fails when it dies, hangs (its heartbeat stands still, or the core says that a step does
- * not end) or is wrong (the core says so). It is then killed and replaced, at once or after a wait;
- * an engine of which no worker ever became ready is given up (guard.h).
+ * A worker fails when it dies, hangs (it owes an answer and its heartbeat stands still, or the core
+ * says that a step does not end) or is wrong (the core says so). It is then killed and replaced, at
+ * once or after a wait; an engine of which no worker ever became ready is given up (guard.h).
  *
  * Invariants: an engine's epoch is counted up when its worker has ended, so that the core knows at
  * once, and no step is ever run by the wrong worker; the core's death ends the appliance with the
  * core's exit status.
- * Bounds: it wakes up every GUARD_TICK_US.
+ * Bounds: it wakes up every GUARD_TICK_US, and every control->idle_us while the core is quiet.
  */
 #include "appliance/keeper.h"
 
@@ -290,11 +290,14 @@ static void pass_stop(const struct keeper *keeper)
 static void watch_worker(const struct keeper *keeper, struct keeper_worker *worker)
 {
     const struct control_engine *control = control_of(keeper, worker);
+    const struct guard_signs signs = {
+        .heartbeat = control->heartbeat, .is_ready = was_worker_ready(control),
+        .owes = atomic_load(&control->asked) != atomic_load(&control->answered)};
     if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
         bool is_late = atomic_load(&control->condemned_for) == CONTROL_HUNG;
         worker->failure = is_late ? CONTROL_HUNG : CONTROL_WRONG;
         kill(worker->pid, SIGKILL);
-    } else if (guard_tick(&worker->guard, control->heartbeat, was_worker_ready(control))) {
+    } else if (guard_tick(&worker->guard, &signs)) {
         worker->failure = CONTROL_HUNG;
         kill(worker->pid, SIGKILL);
     }
@@ -343,11 +346,21 @@ static void end_children(const struct keeper *keeper)
     }
 }
 
+static struct timespec tick_of(const struct keeper *keeper)
+{
+    const struct control *control = keeper->boot->shared.control;
+    bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
+                    control->idle_us > GUARD_TICK_US;
+    uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
+    return (struct timespec){.tv_sec = (time_t)(us / 1000000),
+                             .tv_nsec = (long)(us % 1000000 * 1000)};
+}
+
 static enum boot_exit watch(struct keeper *keeper)
 {
-    static const struct timespec tick = {.tv_nsec = (long)GUARD_TICK_US * 1000};
     enum boot_exit exit_status = BOOT_EXIT_OK;
     while (!reap(keeper, &exit_status)) {
+        const struct timespec tick = tick_of(keeper);
         int number = sigtimedwait(&keeper->signals, NULL, &tick);
         if (number == SIGTERM || number == SIGINT) {
             pass_stop(keeper);
@@ -454,6 +467,7 @@ enum boot_exit keeper_run(struct boot *boot)
     log_role("keeper");
     seal_privileges();
     notify_open(&keeper.notify);
+    boot->shared.control->idle_us = notify_idle_us(&keeper.notify);
     block_signals(&keeper);
     reload_init(&keeper.reload, boot);
     exit_status = fork_core(&keeper);

@@ -3,7 +3,7 @@
  * What: one pass of the pipeline, and the time that the stages see.
  * Invariants: stages run in one order; no stage reads a clock.
  * Bounds: a pass does the bounded work of each stage; it waits at most TICK_US, so that heartbeats
- * are sampled even when nothing happens.
+ * are sampled even when nothing happens, and as long as the keeper allows when all is quiet.
  */
 #include "appliance/loop.h"
 
@@ -176,11 +176,22 @@ static uint64_t earliest(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+bool loop_is_quiet(const struct loop *loop)
+{
+    for (uint32_t i = 0; i < loop->engines_count; i++) {
+        if (!engine_is_quiet(&loop->engines[i], loop->now_us)) {
+            return false;
+        }
+    }
+    return loop->serving && !loop->draining && sched_is_idle(&loop->sched);
+}
+
 /* Waits for events and hands each to its stage, which only notes it. */
-static void gather_events(struct loop *loop)
+static void gather_events(struct loop *loop, uint64_t idle_us)
 {
     struct world_event events[WORLD_EVENTS_MAX];
-    uint64_t until_us = loop->now_us + TICK_US;
+    bool may_idle = idle_us > TICK_US && loop_is_quiet(loop);
+    uint64_t until_us = loop->now_us + (may_idle ? idle_us : TICK_US);
     until_us = earliest(until_us, net_next_us(&loop->net, loop->now_us));
     until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
     until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
@@ -298,9 +309,6 @@ static void start_serving(struct loop *loop, const struct loop_orders *orders,
         net_listen(&loop->net, i, listeners[i]);
     }
     loop->serving = true;
-    for (uint32_t i = 0; i < loop->engines_count; i++) {
-        loop->engines[i].heartbeat_seen_us = loop->now_us;
-    }
 }
 
 static void start_draining(struct loop *loop)
@@ -329,7 +337,7 @@ static bool drain_goes_on(struct loop *loop)
 
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners)
 {
-    gather_events(loop);
+    gather_events(loop, orders->idle_us);
     if (orders->stop_now) {
         net_close_all(&loop->net);
         return false;

@@ -57,6 +57,7 @@ struct loop {
 struct loop_orders {
     bool drain, stop_now;
     const struct config_admission *admission;   /* who may come in from now on; NULL: as before */
+    uint64_t idle_us;               /* how long a pass may wait while all is quiet */
     uint32_t load_permille;
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };
@@ -72,6 +73,8 @@ void loop_listen_text(struct loop *loop, int32_t handle);
 /* One pass; false when the loop has ended (drained or told to stop). `listeners`: the handles of
  * the binary protocol, see net_listen(). */
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
+/* True when it serves and has nothing to do: it need look at its engines now and then only. */
+bool loop_is_quiet(const struct loop *loop);
 /* Health as the text port shows it; it uses the gauges of the last sched_report(). */
 void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health);
 /* Every invariant of every stage. */

@@ -4,14 +4,13 @@
  * A round is told to the core when RUNNER_GAP_US have passed since the bell last rang, for a round
  * or for a step: each pass of the core takes time from an engine on the same CPUs. Rounds of models
  * that are worth reading along are longer.
- * Invariants: it runs only steps that were submitted to its own epoch. Between steps the heartbeat
- * grows every IDLE_MS, so that a stopped worker and an idle one differ.
+ * Invariants: it runs only steps that were submitted to its own epoch. Between steps it sleeps
+ * until it is asked, and then its heartbeat grows: so a stopped worker and an idle one differ, and
+ * an idle one costs nothing.
  */
 #include "appliance/runner.h"
 
 #include <time.h>
-
-#define IDLE_MS 100
 
 static uint64_t now_us(void)
 {
@@ -34,11 +33,14 @@ void runner_serve(struct runner *runner)
 {
     struct control_engine *control = runner->control;
     /* No step up to now is for this epoch: the core submits once worker_ready names it. */
+    uint32_t asked = atomic_load(&control->asked);
     uint32_t seen = atomic_load(&control->submitted);
+    atomic_store(&control->answered, asked);
     atomic_store(&control->worker_ready, runner->epoch);
     control_ring(runner->bell);
     for (;;) {
-        if (control_await(control, runner->epoch, &seen, IDLE_MS)) {
+        asked = control_await(control, asked);
+        if (control_take(control, runner->epoch, &seen)) {
             if (!runner->run(runner->engine, runner->step)) {
                 return;
             }
@@ -46,9 +48,6 @@ void runner_serve(struct runner *runner)
             control_ring(runner->bell);
             runner->rung_us = now_us();
         }
-        /* A worker that owes a step and does not run it must look dead. */
-        if (!control_is_owed(control, runner->epoch)) {
-            control->heartbeat++;
-        }
+        control_answer(control, runner->epoch, asked);
     }
 }

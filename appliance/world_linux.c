@@ -213,6 +213,11 @@ static void engine_condemn(void *self, uint32_t engine, enum world_fault fault)
                     fault == WORLD_FAULT_LATE ? CONTROL_HUNG : CONTROL_WRONG);
 }
 
+static void engine_ask(void *self, uint32_t engine)
+{
+    control_ask(control_of(self, engine));
+}
+
 static uint64_t engine_heartbeat(void *self, uint32_t engine)
 {
     return control_of(self, engine)->heartbeat;
@@ -236,6 +241,7 @@ enum status world_linux_init(struct world_linux *linux_world, const struct share
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,
         .engine_condemn = engine_condemn,
+        .engine_ask = engine_ask,
         .engine_heartbeat = engine_heartbeat,
     };
     linux_world->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -19,6 +19,8 @@
 #include "appliance/log.h"
 
 #define LOADING_PATIENCE_US UINT64_C(60000000)  /* for a percent of the model */
+#define IDLE_US_MAX         UINT64_C(2000000)   /* core, keeper and worker together: 1.5 wake-ups
+                                                   a second */
 
 /* "/path", or "@name" in the abstract name space. */
 static bool address_from_text(struct notify *notify, const char *text)
@@ -37,12 +39,13 @@ static bool address_from_text(struct notify *notify, const char *text)
     return true;
 }
 
-/* True when $WATCHDOG_PID names this process, or is not set. */
-static bool watchdog_is_ours(void)
+/* 0 unless $WATCHDOG_PID names this process, or is not set. */
+static uint64_t own_watchdog_us(void)
 {
     const char *time = getenv("WATCHDOG_USEC");
     const char *pid = getenv("WATCHDOG_PID");
-    return time != NULL && (pid == NULL || strtol(pid, NULL, 10) == getpid());
+    bool is_ours = time != NULL && (pid == NULL || strtol(pid, NULL, 10) == getpid());
+    return is_ours ? strtoull(time, NULL, 10) : 0;
 }
 
 void notify_open(struct notify *notify)
@@ -56,11 +59,17 @@ void notify_open(struct notify *notify)
         log_event(LOG_WARN, "NOTIFY_SOCKET=%s: neither a path nor an abstract name", path);
         return;
     }
-    notify->has_watchdog = watchdog_is_ours();
+    notify->watchdog_us = own_watchdog_us();
     notify->handle = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (notify->handle < 0) {
         log_event(LOG_WARN, "NOTIFY_SOCKET=%s: %s", path, strerror(errno));
     }
+}
+
+uint64_t notify_idle_us(const struct notify *notify)
+{
+    bool hurries = notify->watchdog_us > 0 && notify->watchdog_us / 4 < IDLE_US_MAX;
+    return hurries ? notify->watchdog_us / 4 : IDLE_US_MAX;
 }
 
 void notify_close(struct notify *notify)
@@ -109,7 +118,7 @@ void notify_tick(struct notify *notify, const struct control *control)
         tell_health(notify, (enum health_state)health)) {
         notify->health = health;
     }
-    if (notify->has_watchdog && progress != notify->progress && tell(notify, "WATCHDOG=1")) {
+    if (notify->watchdog_us > 0 && progress != notify->progress && tell(notify, "WATCHDOG=1")) {
         notify->progress = progress;
     }
 }

@@ -3,14 +3,16 @@
  * What: the loop's seat of one engine (appliance/engine/engine.h).
  * Invariants: at most one step is in flight, and its launcher settles it: the canary, the prefixes
  * or the scheduler. The step of a condemned worker is lost at once: a call that is cancelled, or
- * whose deadline passes, never waits for a step that does not end, nor for the end of a process.
+ * whose deadline passes, never waits for a step that does not end, nor for the end of a process. A
+ * worker is silent only while it owes a heartbeat: one that sleeps has to be asked.
  * Bounds: one step is settled and one launched in a pass.
  */
 #include "appliance/engine/engine.h"
 
 #include "config/base/assert.h"
 
-#define SILENCE_MAX_US UINT64_C(1500000)    /* without a heartbeat, or a step that is due */
+#define SILENCE_MAX_US UINT64_C(1500000)    /* without a heartbeat, or a step, that is due */
+#define ASK_US         UINT64_C(500000)     /* between two questions to an idle worker, at least */
 
 STATIC_ASSERT(WORLD_ENGINES_MAX <= SCHED_ENGINES_MAX, "the scheduler has a place for each");
 
@@ -32,7 +34,8 @@ void engine_init(struct engine *engine, uint32_t index, const struct engine_sett
         .index = index, .world = settings->world, .sched = settings->sched,
         .stats = settings->stats, .event_log = settings->event_log,
         .step = step_at(&settings->step, index), .state = WORLD_ENGINE_DOWN,
-        .heartbeat_seen_us = now_us, .step_done_us = now_us};
+        .heartbeat_seen_us = now_us, .step_done_us = now_us, .owes_heartbeat = true,
+        .asked_us = now_us};
     kvmem_init(&engine->kv, settings->kv, arena);
     pace_init(&engine->pace, settings->hang_us);
     canary_init(&engine->canary, &engine->step, limits, settings->canary_us);
@@ -43,6 +46,12 @@ void engine_init(struct engine *engine, uint32_t index, const struct engine_sett
 static struct sched_engine *sched_of(const struct engine *engine)
 {
     return &engine->sched->engines[engine->index];
+}
+
+static void expect_heartbeat(struct engine *engine, uint64_t now_us)
+{
+    engine->asked_us = engine->owes_heartbeat ? engine->asked_us : now_us;
+    engine->owes_heartbeat = true;
 }
 
 /* ---- the step that is done ------------------------------------------------------------------- */
@@ -66,6 +75,7 @@ static void condemn(struct engine *engine, enum world_fault fault, uint64_t now_
     engine->world->engine_condemn(engine->world->self, engine->index, fault);
     engine->state = WORLD_ENGINE_DOWN;
     engine->is_condemned = true;
+    expect_heartbeat(engine, now_us);
     canary_lost(&engine->canary);
     lose_kv(engine, now_us);
     sched_engine_serves(sched_of(engine), false, now_us);
@@ -124,22 +134,27 @@ static void lose_worker(struct engine *engine, uint64_t now_us)
     engine->stats->engine_restarts++;
     engine->restarts++;
     engine->state = WORLD_ENGINE_DOWN;
+    expect_heartbeat(engine, now_us);
     sched_engine_serves(sched_of(engine), false, now_us);
 }
 
-/* Before the engine is judged: what it did while this process was away counts. */
-static void sample_heartbeat(struct engine *engine, uint64_t now_us)
+/* Before the engine is judged: what it did while this process was away counts. A worker that has
+ * come up lives. */
+static void sample_heartbeat(struct engine *engine, bool was_down, uint64_t now_us)
 {
     uint64_t heartbeat = engine->world->engine_heartbeat(engine->world->self, engine->index);
-    if (heartbeat != engine->heartbeat) {
+    if (heartbeat != engine->heartbeat || (was_down && engine->state == WORLD_ENGINE_IDLE)) {
         engine->heartbeat = heartbeat;
         engine->heartbeat_seen_us = now_us;
+        engine->owes_heartbeat = engine->state != WORLD_ENGINE_IDLE;
     }
 }
 
 static bool is_silent(const struct engine *engine, uint64_t now_us)
 {
-    return now_us - engine->heartbeat_seen_us > SILENCE_MAX_US;
+    uint64_t since_us = engine->heartbeat_seen_us > engine->asked_us ? engine->heartbeat_seen_us
+                                                                     : engine->asked_us;
+    return engine->owes_heartbeat && now_us - since_us > SILENCE_MAX_US;
 }
 
 /* The step goes on: its rounds are published, or it is given up. */
@@ -166,6 +181,7 @@ static bool serves(const struct engine *engine, uint64_t now_us)
 
 void engine_settle(struct engine *engine, uint64_t now_us)
 {
+    bool was_down = engine->state == WORLD_ENGINE_DOWN;
     engine->state = engine->world->engine_poll(engine->world->self, engine->index);
     if (engine->state == WORLD_ENGINE_DONE) {
         settle_step(engine, now_us);
@@ -176,7 +192,7 @@ void engine_settle(struct engine *engine, uint64_t now_us)
     } else if (engine->state == WORLD_ENGINE_BUSY) {
         watch_step(engine, now_us);
     }
-    sample_heartbeat(engine, now_us);
+    sample_heartbeat(engine, was_down, now_us);
     if (serves(engine, now_us) != sched_of(engine)->serves) {
         sched_engine_serves(sched_of(engine), serves(engine, now_us), now_us);
     }
@@ -189,6 +205,16 @@ static void submit(struct engine *engine, uint64_t now_us)
     pace_begin(&engine->pace, &engine->step, now_us);
     engine->world->engine_submit(engine->world->self, engine->index);
     engine->state = WORLD_ENGINE_BUSY;
+    expect_heartbeat(engine, now_us);
+}
+
+/* It has no step. Else nothing would tell a worker that is stopped from one that waits. */
+static void ask(struct engine *engine, uint64_t now_us)
+{
+    if (!engine->owes_heartbeat && now_us - engine->asked_us >= ASK_US) {
+        engine->world->engine_ask(engine->world->self, engine->index);
+        expect_heartbeat(engine, now_us);
+    }
 }
 
 static void launch_plan(struct engine *engine, uint64_t now_us)
@@ -198,6 +224,8 @@ static void launch_plan(struct engine *engine, uint64_t now_us)
         kvmem_bind(&engine->kv, &engine->step, sched->planned, sched->planned_count);
         submit(engine, now_us);
         sched_engine_launched(sched, now_us);
+    } else {
+        ask(engine, now_us);
     }
 }
 
@@ -252,6 +280,11 @@ bool engine_is_stuck(const struct engine *engine, uint64_t now_us)
 {
     return engine->state == WORLD_ENGINE_IDLE && now_us - engine->step_done_us > SILENCE_MAX_US &&
            has_waiting_calls(engine);
+}
+
+bool engine_is_quiet(const struct engine *engine, uint64_t now_us)
+{
+    return engine->state == WORLD_ENGINE_IDLE && !is_silent(engine, now_us);
 }
 
 const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,

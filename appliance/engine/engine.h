@@ -9,7 +9,8 @@
  *   engine_settle()   takes the results of the step that is done, or the tokens of the rounds
  *                     that a running step has had, or notes that the worker is lost; reads the
  *                     heartbeat
- *   engine_launch()   submits the next step of an idle engine: canary, prefixes, or a plan
+ *   engine_launch()   submits the next step of an idle engine: canary, prefixes, or a plan; asks
+ *                     one that has nothing to do whether it lives
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,6 +50,8 @@ struct engine {
     enum world_engine state;        /* IDLE, BUSY or DOWN between two calls */
     bool is_condemned;              /* its worker is; nothing that it holds counts any more */
     uint64_t heartbeat, heartbeat_seen_us;
+    bool owes_heartbeat;            /* it starts, or has a step or a question; none came since */
+    uint64_t asked_us;              /* since when it does, or last did */
     uint64_t step_done_us;          /* when the last step was done; at first, when it was built */
     uint64_t steps;                 /* of the scheduler that its workers have done */
     uint32_t restarts;              /* of its worker */
@@ -72,6 +75,8 @@ void engine_launch(struct engine *engine, uint64_t now_us);
 bool engine_is_ready(const struct engine *engine);
 /* Why the engine will serve no more; NULL: it will. */
 const char *engine_failure(const struct engine *engine, const struct engine_orders *orders);
+/* True when nothing is in flight, and no trouble with the worker is known. */
+bool engine_is_quiet(const struct engine *engine, uint64_t now_us);
 /* Why the engine does not move now; NULL: it does, or has nothing to do. After engine_launch() of
  * the same pass. */
 const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,

@@ -68,12 +68,11 @@ static const struct filter_rule core_rules[] = {
 static const struct filter_rule worker_rules[] = {
     ALLOW(futex, IS(1, FUTEX_WAKE_PRIVATE)),    /* barriers of the threads */
     ALLOW(futex, IS(1, FUTEX_WAIT_PRIVATE)),
-    ALLOW(futex, IS(1, FUTEX_WAIT)),            /* for the next step */
+    ALLOW(futex, IS(1, FUTEX_WAIT)),            /* for the next step or question */
     ALLOW(write, ON(ENGINE_BELL)),
     ALLOW(write, IS(0, STDERR_FILENO)),
     ALLOW(poll, IS(1, 1), IS(2, 0)),
     ALLOW(clock_gettime),
-    ALLOW(restart_syscall),                     /* a wait goes on after SIGCONT */
     ALLOW(exit_group),
 };
 

@@ -99,7 +99,9 @@ struct world {
     /* The worker is to be replaced, and a step that it has is not waited for. poll() says DOWN
      * until then, and then LOST. */
     void (*engine_condemn)(void *self, uint32_t engine, enum world_fault fault);
-    /* Grows while the worker lives. One that stands still shows that it does not; one that grows
-     * shows nothing, for the worker alone writes it. */
+    /* Asks an idle worker whether it lives: its heartbeat grows, if it does. */
+    void (*engine_ask)(void *self, uint32_t engine);
+    /* Grows while the worker works on a step, and for each question. One that stands still shows
+     * that it does not live; one that grows shows nothing, for the worker alone writes it. */
     uint64_t (*engine_heartbeat)(void *self, uint32_t engine);
 };

@@ -267,10 +267,10 @@ static enum world_engine engine_poll(void *self, uint32_t engine)
     if (fake->engine_down) {
         return WORLD_ENGINE_DOWN;
     }
-    fake->engine_beats++;
     if (!fake->engine_in_flight) {
         return WORLD_ENGINE_IDLE;
     }
+    fake->engine_beats++;
     if (fake->engine_due_us > fake->now_us) {
         return WORLD_ENGINE_BUSY;
     }
@@ -284,6 +284,12 @@ static void engine_condemn(void *self, uint32_t engine, enum world_fault fault)
     ASSERT(engine == 0 && (!fake->engine_in_flight || fault == WORLD_FAULT_LATE));
     fake->engine_condemned++;
     fake->engine_dies = true;
+}
+
+static void engine_ask(void *self, uint32_t engine)
+{
+    ASSERT(engine == 0);
+    ((struct fake_world *)self)->engine_beats++;
 }
 
 static uint64_t engine_heartbeat(void *self, uint32_t engine)
@@ -317,6 +323,7 @@ void fake_world_init(struct fake_world *fake)
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,
         .engine_condemn = engine_condemn,
+        .engine_ask = engine_ask,
         .engine_heartbeat = engine_heartbeat,
     };
 }

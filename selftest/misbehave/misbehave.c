@@ -74,13 +74,10 @@ bool __wrap_loop_pass(struct loop *loop, const struct loop_orders *orders,
     return __real_loop_pass(loop, orders, listeners);
 }
 
-bool __real_control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
-                          uint32_t timeout_ms);
-bool __wrap_control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
-                          uint32_t timeout_ms);
-bool __wrap_control_await(struct control_engine *control, uint32_t epoch, uint32_t *seen,
-                          uint32_t timeout_ms)
+uint32_t __real_control_await(struct control_engine *control, uint32_t asked);
+uint32_t __wrap_control_await(struct control_engine *control, uint32_t asked);
+uint32_t __wrap_control_await(struct control_engine *control, uint32_t asked)
 {
     misbehave("worker:");
-    return __real_control_await(control, epoch, seen, timeout_ms);
+    return __real_control_await(control, asked);
 }

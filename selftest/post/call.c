@@ -59,6 +59,12 @@ static enum world_engine poll_in_place(void *self, uint32_t engine)
     return done ? WORLD_ENGINE_DONE : WORLD_ENGINE_IDLE;
 }
 
+static void ask_in_place(void *self, uint32_t engine)
+{
+    ASSERT(engine == 0);
+    ((struct in_place *)self)->heartbeat++;
+}
+
 static uint64_t heartbeat_in_place(void *self, uint32_t engine)
 {
     ASSERT(engine == 0);
@@ -75,6 +81,7 @@ static bool start_engine(const struct boot *boot, struct arena *arena, struct in
     world->step = boot->step;
     world->base.world.engine_submit = submit_in_place;
     world->base.world.engine_poll = poll_in_place;
+    world->base.world.engine_ask = ask_in_place;
     world->base.world.engine_heartbeat = heartbeat_in_place;
     return true;
 }

@@ -320,12 +320,22 @@ static void check_health_of(struct sim *sim, uint32_t engine)
 {
     struct health health;
     uint64_t now_us = sim->loop.now_us, heartbeat = sim->engines[engine].heartbeat;
-    if (sim->memory.engines[engine].heartbeat != heartbeat || !sim->loop.serving) {
+    bool is_idle = sim->engines[engine].worker == SIM_WORKER_IDLE;
+    bool is_away = sim->loop.engines[engine].state == WORLD_ENGINE_DOWN;
+    bool is_heard = sim->memory.engines[engine].heartbeat != heartbeat || is_away;
+    if (is_heard || !sim->loop.serving) {
         sim->memory.engines[engine].heartbeat = heartbeat;
         sim->memory.engines[engine].beat_us = now_us;
     }
-    bool is_away = sim->loop.engines[engine].state == WORLD_ENGINE_DOWN;
-    if (!is_away && now_us - sim->memory.engines[engine].beat_us <= SILENCE_US_MAX) {
+    uint64_t asked_us = sim->engines[engine].asked_us;
+    uint64_t beat_us = sim->memory.engines[engine].beat_us;
+    uint64_t silent_us = is_idle ? 0 : now_us - (asked_us > beat_us ? asked_us : beat_us);
+    /* It has stopped at a question; the core may have nothing to do but to look at it again. */
+    uint64_t unasked_us =
+        sim->engines[engine].worker == SIM_WORKER_STOPPED ? sim->orders.idle_us : 0;
+    if (!is_away && silent_us <= SILENCE_US_MAX + unasked_us) {
+        SIM_REQUIRE(sim, !is_idle || engine_is_quiet(&sim->loop.engines[engine], now_us),
+                    INVARIANT_HEALTH, "worker %u would answer, and is called silent", engine);
         return;
     }
     loop_health(&sim->loop, &sim->orders, &health);

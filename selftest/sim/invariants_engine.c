@@ -54,16 +54,18 @@ static void check_waiting(struct sim *sim, const struct call *call, bool any_ser
                 call->engine);
 }
 
-/* At the end of a pass an idle engine has nothing of its own to do: it serves. */
+/* At the end of a pass an idle engine has nothing of its own to do: it serves, unless its worker
+ * has stopped. */
 static void check_serving(struct sim *sim, uint32_t index)
 {
     const struct engine *engine = &sim->loop.engines[index];
     bool serves = sched_view_serves(&sim->loop.sched, index);
     bool has_failed = canary_has_failed(&engine->canary);
+    bool has_stopped = sim->engines[index].worker == SIM_WORKER_STOPPED;
     SIM_REQUIRE(sim, !serves || (engine->state != WORLD_ENGINE_DOWN && !has_failed),
                 INVARIANT_ENGINE, "engine %u serves, and its worker is away", index);
-    SIM_REQUIRE(sim, serves || has_failed || engine->state != WORLD_ENGINE_IDLE, INVARIANT_ENGINE,
-                "engine %u is up and idle, and does not serve", index);
+    SIM_REQUIRE(sim, serves || has_failed || has_stopped || engine->state != WORLD_ENGINE_IDLE,
+                INVARIANT_ENGINE, "engine %u is up and idle, and does not serve", index);
 }
 
 /* How often each call is in a queue of this engine. */

@@ -230,6 +230,7 @@ void sim_boot(struct sim *sim)
     sim_clients_init(sim);
     sim_lockstep_init(sim);
     sim->orders.load_permille = 1000;
+    sim->orders.idle_us = 2 * SIM_SECOND_US;
 }
 
 /* ---- pools ----------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ void sim_workers_init(struct sim *sim)
         struct sim_engine *engine = &sim->engines[i];
         engine->index = i;
         sim_engine_build(sim, engine);
-        engine->heartbeat = 0;
+        engine->heartbeat = engine->asked_us = 0;
         engine->by_hand = engine->is_own = engine->owes_step = engine->is_given_up = false;
         engine->rounds_to_live = 0;
         start(sim, engine);
@@ -61,12 +61,21 @@ static void say_step(struct sim *sim, const struct sim_engine *engine)
             header->rows_count - header->rows_active, header->moves_count);
 }
 
+static void halt(struct sim *sim, struct sim_engine *engine, enum sim_worker how)
+{
+    engine->worker = how;
+    engine->due_us = sim->now_us + sim_time(sim, KILLED_US_MAX);
+    sim_say(sim, "worker %u hangs", engine->index);
+}
+
 void sim_engine_submit(void *self, uint32_t index)
 {
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
-    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
+    bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
+    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || has_stopped, INVARIANT_WORLD,
                 "a step for a worker that has one");
+    engine->asked_us = has_stopped ? engine->asked_us : sim->loop.now_us;
     sim_engine_begin(sim, engine);
     engine->owes_step = !engine->is_own;
     engine->round_us = draw_round_us(sim, engine);
@@ -74,12 +83,24 @@ void sim_engine_submit(void *self, uint32_t index)
         sim_fault(sim, SIM_FAULT_DEATH) ? 1 + sim_choose(sim, sim->limits.steps_per_plan) : 0;
     engine->worker = SIM_WORKER_RUNS;
     engine->due_us = sim->now_us + engine->round_us;
-    if (sim_fault(sim, SIM_FAULT_HANG)) {
-        engine->worker = SIM_WORKER_HANGS;
-        engine->due_us = sim->now_us + sim_time(sim, KILLED_US_MAX);
-        sim_say(sim, "worker %u hangs", index);
+    if (has_stopped || sim_fault(sim, SIM_FAULT_HANG)) {
+        halt(sim, engine, SIM_WORKER_HANGS);
     }
     say_step(sim, engine);
+}
+
+void sim_engine_ask(void *self, uint32_t index)
+{
+    struct sim *sim = self;
+    struct sim_engine *engine = engine_of(sim, index);
+    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
+                "a question to a worker that has a step or a question");
+    engine->asked_us = sim->loop.now_us;
+    if (sim_fault(sim, SIM_FAULT_HANG)) {
+        halt(sim, engine, SIM_WORKER_STOPPED);
+    } else {
+        engine->heartbeat++;
+    }
 }
 
 /* ---- life and death -------------------------------------------------------------------------- */
@@ -135,7 +156,7 @@ static bool advance(struct sim *sim, struct sim_engine *engine)
     }
     if (engine->worker == SIM_WORKER_STARTS && engine->due_us <= sim->now_us) {
         come_up(sim, engine);
-    } else if ((engine->worker == SIM_WORKER_HANGS || engine->worker == SIM_WORKER_CONDEMNED) &&
+    } else if (engine->worker >= SIM_WORKER_HANGS && engine->worker <= SIM_WORKER_CONDEMNED &&
                engine->due_us <= sim->now_us) {
         perish(sim, engine);
     } else if (engine->worker == SIM_WORKER_IDLE && sim_fault(sim, SIM_FAULT_DEATH)) {
@@ -238,7 +259,7 @@ static enum world_engine poll(struct sim *sim, struct sim_engine *engine)
     case SIM_WORKER_GONE:
         return WORLD_ENGINE_DOWN;
     case SIM_WORKER_IDLE:
-        engine->heartbeat++;
+    case SIM_WORKER_STOPPED:
         return WORLD_ENGINE_IDLE;
     case SIM_WORKER_RUNS:
         engine->heartbeat++;

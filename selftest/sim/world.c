@@ -158,6 +158,7 @@ void sim_world_init(struct sim *sim)
         .entropy = entropy,
         .engine_submit = sim_engine_submit,
         .engine_poll = sim_engine_poll,
+        .engine_ask = sim_engine_ask,
         .engine_heartbeat = sim_engine_heartbeat,
         .engine_condemn = sim_engine_condemn,
     };

@@ -75,10 +75,13 @@ void sim_world_init(struct sim *sim);
 
 /*   STARTS --due--> IDLE --submit--> RUNS --the last round--> DONE --poll--> IDLE
  *     ^  |           |                | |--a fault--> HANGS --due--+
+ *     |  |           |                |                 ^ submit   |
+ *     |  |           +-- asked, a fault --> STOPPED ----+----due---+
  *     |  +-----------+-- a fault -----+----------------------------+--> DIED --poll--> STARTS
  *                    '-- condemned: CONDEMNED --due------------------+    '-- given up: GONE    */
 enum sim_worker { SIM_WORKER_STARTS, SIM_WORKER_IDLE, SIM_WORKER_RUNS, SIM_WORKER_DONE,
-                  SIM_WORKER_HANGS, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED, SIM_WORKER_GONE };
+                  SIM_WORKER_HANGS, SIM_WORKER_STOPPED, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED,
+                  SIM_WORKER_GONE };
 struct sim_engine {
     struct fake_engine fake;
     uint32_t index;
@@ -91,6 +94,7 @@ struct sim_engine {
     bool is_own;                    /* the step in flight is the core's own: canary or prefix */
     bool owes_step;                 /* a submitted step has not been believed yet */
     uint64_t heartbeat;
+    uint64_t asked_us;              /* when it last got a step or a question, being idle */
     uint64_t record;                /* hash of what the core has written for the step in flight */
     bool poisoned[SIM_BLOCKS_MAX];
     uint64_t kv[SIM_BLOCKS_MAX * SIM_BLOCK_TOKENS];
@@ -109,6 +113,7 @@ void sim_worker_give_up(struct sim *sim, uint32_t index);
 /* The seam. */
 void sim_engine_submit(void *self, uint32_t index);
 enum world_engine sim_engine_poll(void *self, uint32_t index);
+void sim_engine_ask(void *self, uint32_t index);
 uint64_t sim_engine_heartbeat(void *self, uint32_t index);
 void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault);
 

@@ -266,6 +266,13 @@ static enum world_engine engine_poll(void *self, uint32_t index)
     return WORLD_ENGINE_DONE;
 }
 
+static void engine_ask(void *self, uint32_t index)
+{
+    struct lab *lab = self;
+    ASSERT(index < lab->limits.engines);
+    lab->heartbeat++;
+}
+
 static uint64_t engine_heartbeat(void *self, uint32_t index)
 {
     const struct lab *lab = self;
@@ -288,6 +295,7 @@ void lab_world_init(struct lab *lab)
         .entropy = entropy,
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,
+        .engine_ask = engine_ask,
         .engine_heartbeat = engine_heartbeat,
     };
 }

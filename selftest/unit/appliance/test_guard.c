@@ -27,11 +27,17 @@ static struct guard fresh(void)
     return fresh_with(FAILURES);
 }
 
+/* Of a worker that owes an answer. */
+static bool tick_owing(struct guard *guard, uint64_t heartbeat, bool is_ready)
+{
+    return guard_tick(guard, &(struct guard_signs){heartbeat, is_ready, true});
+}
+
 /* Ticks without a heartbeat until it is hung; 0: not within `max`. */
 static uint32_t ticks_to_hang(struct guard *guard, uint64_t heartbeat, bool is_ready, uint32_t max)
 {
     for (uint32_t tick = 1; tick <= max; tick++) {
-        if (guard_tick(guard, heartbeat, is_ready)) {
+        if (tick_owing(guard, heartbeat, is_ready)) {
             return tick;
         }
     }
@@ -41,7 +47,7 @@ static uint32_t ticks_to_hang(struct guard *guard, uint64_t heartbeat, bool is_r
 static void test_tick_with_a_still_heart_for_long_enough_is_a_hang(void **state)
 {
     struct guard guard = fresh();
-    assert_false(guard_tick(&guard, 7, true));
+    assert_false(tick_owing(&guard, 7, true));
     assert_int_equal(ticks_to_hang(&guard, 7, true, 100), TICKS);
 }
 
@@ -52,7 +58,7 @@ static void test_tick_with_a_beating_heart_is_no_hang(void **state)
         assert_int_equal(ticks_to_hang(&guard, beat, true, TICKS), 0);
     }
     /* A number that goes back is a sign of life too. */
-    assert_false(guard_tick(&guard, 3, true));
+    assert_false(tick_owing(&guard, 3, true));
     assert_int_equal(ticks_to_hang(&guard, 3, true, 100), TICKS);
 }
 
@@ -80,7 +86,7 @@ static void test_tick_of_a_worker_that_starts_with_a_beating_heart_is_no_hang(vo
         assert_int_equal(
             ticks_to_hang(&guard, beat, false, TICKS * GUARD_START_PATIENCE - 1), 0);
     }
-    assert_false(guard_tick(&guard, 100, false));
+    assert_false(tick_owing(&guard, 100, false));
     assert_int_equal(ticks_to_hang(&guard, 100, false, 1000), TICKS * GUARD_START_PATIENCE);
 }
 
@@ -88,14 +94,14 @@ static void test_tick_of_a_start_that_does_not_end_is_a_hang_whatever_the_heart_
 {
     struct guard guard = fresh();
     uint32_t ticks = 1;
-    while (!guard_tick(&guard, ticks, false)) {
+    while (!tick_owing(&guard, ticks, false)) {
         ticks++;
     }
     assert_int_equal(ticks, TICKS * GUARD_START_PATIENCE + LOAD_TICKS);
     guard_begin(&guard);                /* its successor has as long */
-    assert_false(guard_tick(&guard, 1, false));
+    assert_false(tick_owing(&guard, 1, false));
     for (ticks = 0; ticks < 10000; ticks++) {
-        assert_false(guard_tick(&guard, ticks + 2, true));
+        assert_false(tick_owing(&guard, ticks + 2, true));
     }
 }
 
@@ -103,16 +109,26 @@ static void test_tick_of_a_start_that_does_not_end_is_a_hang_whatever_the_heart_
 static void test_begin_forgets_the_heartbeat(void **state)
 {
     struct guard guard = fresh();
-    assert_false(guard_tick(&guard, 7, true));
+    assert_false(tick_owing(&guard, 7, true));
     guard_begin(&guard);
     assert_int_equal(ticks_to_hang(&guard, 0, false, 1000), TICKS * GUARD_START_PATIENCE);
+}
+
+/* Nothing was asked of it, and nothing is heard. */
+static void test_tick_of_a_worker_that_owes_nothing_is_no_hang(void **state)
+{
+    struct guard guard = fresh();
+    for (uint32_t i = 0; i < 100 * TICKS; i++) {
+        assert_false(guard_tick(&guard, &(struct guard_signs){7, true, false}));
+    }
+    assert_int_equal(ticks_to_hang(&guard, 7, true, 100), TICKS);
 }
 
 static void test_hang_is_rounded_up_to_whole_ticks(void **state)
 {
     struct guard guard;
     guard_init(&guard, &(struct guard_settings){.hang_us = GUARD_TICK_US + 1, .window_us = 1});
-    assert_false(guard_tick(&guard, 0, true));
+    assert_false(tick_owing(&guard, 0, true));
     assert_int_equal(ticks_to_hang(&guard, 0, true, 100), 2);
 }
 
@@ -197,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_tick_of_a_worker_that_starts_with_a_beating_heart_is_no_hang),
         cmocka_unit_test(test_tick_of_a_start_that_does_not_end_is_a_hang_whatever_the_heart_says),
         cmocka_unit_test(test_begin_forgets_the_heartbeat),
+        cmocka_unit_test(test_tick_of_a_worker_that_owes_nothing_is_no_hang),
         cmocka_unit_test(test_hang_is_rounded_up_to_whole_ticks),
         cmocka_unit_test(test_fail_too_often_within_the_window_waits_twice_as_long_each_time),
         cmocka_unit_test(test_fail_now_and_then_never_waits),

@@ -29,7 +29,8 @@ static int set_up(void **state)
                                      .sched = &sched, .steps = 10 + i, .restarts = 2 * i,
                                      .heartbeat_seen_us = now_us - 1000 * i,
                                      .pace = {.late_us = now_us + 1},
-                                     .step_done_us = now_us - 2000 * i};
+                                     .step_done_us = now_us - 2000 * i,
+                                     .owes_heartbeat = true};
         orders[i] = (struct engine_orders){.worker_pid = 70 + i};
     }
     facts = (struct health_facts){.engines = engines, .orders = orders, .engines_count = ENGINES,
@@ -106,6 +107,18 @@ static void test_judge_any_engine_in_trouble_is_degraded_and_named(void **state)
         assert_int_equal(health.engines_serving, ENGINES - 1);
         assert_null(health_failure(&facts));
     }
+}
+
+/* Its worker sleeps: nothing was asked of it, or only now. */
+static void test_judge_an_engine_that_owes_no_heartbeat_is_ready(void **state)
+{
+    engines[0].heartbeat_seen_us = 0;
+    engines[0].owes_heartbeat = false;
+    assert_health(HEALTH_READY, NULL, true);
+    engines[0].owes_heartbeat = true;
+    assert_health(HEALTH_DEGRADED, "engine silent", true);
+    engines[0].asked_us = now_us - 1000;
+    assert_health(HEALTH_READY, NULL, true);
 }
 
 static void test_judge_an_engine_whose_calls_wait_for_ever_is_stuck(void **state)
@@ -220,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_judge_engines_that_move_is_ready_and_has_their_ages, set_up),
         cmocka_unit_test_setup(test_judge_any_engine_in_trouble_is_degraded_and_named, set_up),
+        cmocka_unit_test_setup(test_judge_an_engine_that_owes_no_heartbeat_is_ready, set_up),
         cmocka_unit_test_setup(test_judge_an_engine_whose_calls_wait_for_ever_is_stuck, set_up),
         cmocka_unit_test_setup(test_judge_an_idle_engine_without_waiting_calls_moves, set_up),
         cmocka_unit_test_setup(test_judge_a_late_step_is_degraded_whatever_the_heart_says, set_up),

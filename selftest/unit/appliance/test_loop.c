@@ -107,6 +107,30 @@ static uint64_t stopped_heart(void *self, uint32_t engine)
     return 7;
 }
 
+static const struct loop_orders sleepy = {.load_permille = 1000, .idle_us = 2000000};
+
+/* Goes on while all is quiet, at most for `us`; how many passes that takes. */
+static uint32_t idle(uint64_t us)
+{
+    uint64_t until_us = rig.fake.now_us + us;
+    uint32_t passes = 0;
+    while (rig.fake.now_us < until_us && loop_is_quiet(&rig.loop)) {
+        assert_true(pass(&sleepy));
+        passes++;
+    }
+    return passes;
+}
+
+/* It serves, and its first canary is done. */
+static void start_quiet(uint64_t seed)
+{
+    start(seed);
+    for (uint32_t i = 0; i < 100 && !loop_is_quiet(&rig.loop); i++) {
+        assert_true(pass(&sleepy));
+    }
+    assert_true(loop_is_quiet(&rig.loop));
+}
+
 /* Goes on for `us` of the world's time; the text port has no peer, so gauges are taken here. */
 static void wait_us(uint64_t us, struct health *health)
 {
@@ -144,6 +168,48 @@ static void test_health_leaves_ready_when_calls_wait_and_no_plan_comes(void **st
     assert_int_equal(health.state, HEALTH_DEGRADED);
     assert_string_equal(health.reason, "no progress");
     assert_false(health.moves);
+}
+
+/* The worker sleeps, too: a question from time to time is all that its heart beats for. */
+static void test_a_quiet_loop_sleeps_and_stays_ready(void **state)
+{
+    struct health health;
+    start_quiet(8);
+    uint64_t beats = rig.fake.engine_beats;
+    assert_in_range(idle(100000000), 48, 52);
+    loop_health(&rig.loop, &sleepy, &health);
+    assert_int_equal(health.state, HEALTH_READY);
+    assert_in_range(rig.fake.engine_beats - beats, 48, 52);
+}
+
+static void test_a_quiet_loop_notes_that_the_heart_has_stopped(void **state)
+{
+    struct health health;
+    start_quiet(8);
+    idle(10000000);
+    rig.fake.world.engine_heartbeat = stopped_heart;
+    assert_true(pass(&sleepy));                     /* 7 is another number, for once */
+    assert_in_range(idle(100000000), 1, 2);         /* a question; its time is over */
+    loop_health(&rig.loop, &sleepy, &health);
+    assert_string_equal(health.reason, "engine silent");
+    assert_false(health.moves);
+}
+
+static void test_a_loop_with_a_call_does_not_sleep(void **state)
+{
+    start_quiet(10);
+    client_connect(&rig.clients[0]);
+    for (uint32_t i = 0; i < 1000 && rig.loop.sched.open_calls == 0; i++) {
+        assert_true(pass(&sleepy));
+        client_move(&rig.clients[0]);
+    }
+    assert_false(loop_is_quiet(&rig.loop));
+    for (uint32_t i = 0; i < PASSES_MAX && rig.clients[0].done < CALLS_EACH; i++) {
+        assert_true(pass(&sleepy));
+        client_move(&rig.clients[0]);
+    }
+    assert_int_equal(rig.clients[0].done, CALLS_EACH);
+    assert_in_range(idle(100000000), 48, 75);       /* at first, kept KV is forgotten */
 }
 
 static void test_health_leaves_ready_when_the_heart_stops(void **state)
@@ -184,6 +250,9 @@ int main(void)
         cmocka_unit_test(test_a_gap_in_time_expires_nothing),
         cmocka_unit_test(test_health_is_ready_while_there_is_nothing_to_do),
         cmocka_unit_test(test_health_leaves_ready_when_calls_wait_and_no_plan_comes),
+        cmocka_unit_test(test_a_quiet_loop_sleeps_and_stays_ready),
+        cmocka_unit_test(test_a_quiet_loop_notes_that_the_heart_has_stopped),
+        cmocka_unit_test(test_a_loop_with_a_call_does_not_sleep),
         cmocka_unit_test(test_health_leaves_ready_when_the_heart_stops),
         cmocka_unit_test(test_an_engine_serves_on_when_the_core_was_late),
     };

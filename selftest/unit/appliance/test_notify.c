@@ -89,6 +89,21 @@ static void test_watchdog_is_fed_by_progress_only(void **state)
     assert_string_equal(heard(), "WATCHDOG=1");
 }
 
+/* Half of a watchdog's time is left when two sleeps come after each other: the core's, which shows
+ * progress, and the keeper's, which tells of it. */
+static void test_idle_time_is_a_quarter_of_the_watchdogs_at_most(void **state)
+{
+    assert_int_equal(notify_idle_us(&notify), 500000);
+    notify_close(&notify);
+    setenv("WATCHDOG_USEC", "30000000", 1);
+    notify_open(&notify);
+    assert_int_equal(notify_idle_us(&notify), 2000000);
+    notify_close(&notify);
+    unsetenv("NOTIFY_SOCKET");
+    notify_open(&notify);
+    assert_int_equal(notify_idle_us(&notify), 2000000);
+}
+
 static void test_watchdog_of_another_process_is_not_fed(void **state)
 {
     notify_close(&notify);
@@ -187,6 +202,7 @@ int main(void)
         NOTIFY(test_tick_before_the_core_serves_says_nothing),
         NOTIFY(test_health_that_changes_is_told_once),
         NOTIFY(test_watchdog_is_fed_by_progress_only),
+        NOTIFY(test_idle_time_is_a_quarter_of_the_watchdogs_at_most),
         NOTIFY(test_watchdog_of_another_process_is_not_fed),
         NOTIFY(test_loading_tells_each_percent_once_and_asks_for_time),
         NOTIFY(test_stopping_is_told_once),
