@@ -68,7 +68,8 @@ LIB := $(O)/libcore.a
 CORE_OBJ := $(call objects,$(wildcard config/*.c config/*/*.c net/*.c net/*/*.c sched/*.c \
     sched/*/*.c sched/*/*/*.c kvmem/*.c kernels/*.c kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)) \
     $(O)/config/vocab/unicode_classes.o
-MAIN_OBJ := $(call objects,$(filter-out appliance/gpu/%,$(wildcard appliance/*.c appliance/*/*.c)) \
+MAIN_OBJ := $(call objects,$(filter-out appliance/gpu/%,\
+    $(wildcard appliance/*.c appliance/*/*.c appliance/*/*/*.c)) \
     $(wildcard selftest/post/*.c)) $(O)/appliance/embedded.o $(O)/appliance/gpu/embedded.o
 # The appliance without its main and its malloc, for tests of the loop and the text port.
 APPLIANCE_LIB := $(O)/libappliance.a
@@ -250,6 +251,14 @@ $(B)/agentix-predict: $(O)/tools/predict/predict.o $(COMMAND_LINE_OBJ) $(LIB)
 $(B)/agentix-sim: $(SIM_OBJ) $(B)/libagx.a $(APPLIANCE_LIB) $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_inih))
 
+# The appliance as a machine of its own: docs/image.md. IMAGE= takes options of tools/image.
+.PHONY: image
+image: $(B)/agentix | build/.setup-image  ## a kernel and an initramfs that boot to service
+	python3 tools/image --binary $(B)/agentix $(IMAGE)
+# In the image of a test alone: kills a process when it is told to.
+$(B)/killer: $(O)/selftest/misbehave/killer.o
+	$(call link,$(LDFLAGS_STATIC))
+
 # The demo's tasks are in the binary.
 $(O)/tools/agx/agents/demo.o: tools/agx/agents/demo.tasks
 
@@ -307,7 +316,7 @@ e2e-parts: | build/.setup-fleet build/.setup-door
 E2E_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py
 e2e: e2e-parts  ## end-to-end tests against the real binary; T=module or module.test runs some
 	$(E2E_RUN) $(T)
-e2e-long: e2e-parts
+e2e-long: e2e-parts $(B)/killer | build/.setup-image
 	$(E2E_RUN) --long
 
 check: | build/.setup-tests
@@ -466,10 +475,11 @@ build/.setup-fleet: SETUP = fleet
 build/.setup-door: SETUP = door
 build/.setup-fuzz: SETUP = fuzz
 build/.setup-package: SETUP = package
+build/.setup-image: SETUP = image
 build/.setup-tests: | build/.setup
-build/.setup-fleet build/.setup-fuzz build/.setup-package: | build/.setup-tests
+build/.setup-fleet build/.setup-fuzz build/.setup-package build/.setup-image: | build/.setup-tests
 build/.setup-door: selftest/e2e/clients.txt | build/.setup-fleet
-build/.setup $(addprefix build/.setup-,tests fleet door fuzz package): tools/setup
+build/.setup $(addprefix build/.setup-,tests fleet door fuzz package image): tools/setup
 	@mkdir -p build
 	@sh tools/setup $(SETUP)
 	@touch $@

@@ -9,6 +9,7 @@
 #include "appliance/boot/boot.h"
 #include "appliance/boot/inherited.h"
 #include "appliance/boot/plan.h"
+#include "appliance/boot/init/init.h"
 #include "appliance/keeper.h"
 #include "appliance/log.h"
 #include "appliance/boot/version.h"
@@ -140,6 +141,9 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
+    if (init_is_wanted(argv)) {
+        init_run(argv);
+    }
     static struct boot boot;
     enum mode mode = MODE_SERVE;
     struct post_settings selftest;
