@@ -83,6 +83,9 @@ class Machine:
     def press_power(self):
         self._tell(self.monitor, b"system_powerdown\n")
 
+    def press_keys(self, keys):
+        self._tell(self.monitor, b"sendkey %s\n" % keys.encode())
+
     def kill(self, name):
         """Ends the process of that name in the machine; its number."""
         return int(self._tell(self.second, name.encode() + b"\n"))

@@ -71,6 +71,18 @@ def test_an_image_boots_tests_itself_serves_survives_its_worker_and_powers_off()
 
 
 @long
+def test_ctrl_alt_del_drains_and_restarts():
+    with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as folder:
+        make_image(folder)
+        with Machine(folder, "selftest=none") as m:
+            m.wait_said("up_ms=.* ready$")
+            m.press_keys("ctrl-alt-delete")
+            m.wait_said("keeper info draining")
+            m.wait_off()                                # QEMU ends where a machine would restart
+            assert m.time_line()[-1].endswith("restart")
+
+
+@long
 def test_an_image_that_cannot_serve_says_why_and_powers_off():
     with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as folder:
         make_image(folder)
