@@ -312,7 +312,7 @@ $(UNIT_RAN): $(B)/unit/%.ran: $(B)/unit/%
 
 e2e-parts soak: build/model-tiny.gguf build/model-tiny-q4_0.gguf
 e2e-parts: all $(B)/agentix-misbehave $(SOFTGPU) $(B)/unit/cuda/test_product
-e2e-parts: | build/.setup-fleet build/.setup-door
+e2e-parts: | build/.setup-fleet build/.setup-door build/.setup-metrics
 E2E_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/e2e/run.py
 e2e: e2e-parts  ## end-to-end tests against the real binary; T=module or module.test runs some
 	$(E2E_RUN) $(T)
@@ -473,13 +473,15 @@ build/.setup: SETUP = build
 build/.setup-tests: SETUP = tests
 build/.setup-fleet: SETUP = fleet
 build/.setup-door: SETUP = door
+build/.setup-metrics: SETUP = metrics
 build/.setup-fuzz: SETUP = fuzz
 build/.setup-package: SETUP = package
 build/.setup-image: SETUP = image
 build/.setup-tests: | build/.setup
-build/.setup-fleet build/.setup-fuzz build/.setup-package build/.setup-image: | build/.setup-tests
+build/.setup-fleet build/.setup-fuzz build/.setup-metrics: | build/.setup-tests
+build/.setup-package build/.setup-image: | build/.setup-tests
 build/.setup-door: selftest/e2e/clients.txt | build/.setup-fleet
-build/.setup $(addprefix build/.setup-,tests fleet door fuzz package image): tools/setup
+build/.setup $(addprefix build/.setup-,tests fleet door metrics fuzz package image): tools/setup
 	@mkdir -p build
 	@sh tools/setup $(SETUP)
 	@touch $@

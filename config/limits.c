@@ -252,8 +252,9 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     uint64_t lines = larger(larger(larger(limits->programs, limits->calls),
                                    larger(limits->classes, limits->tenants)),
                             limits->connections);
-    limits->text_page_bytes = smaller(lines * TEXT_LINE_BYTES   /* the longest table */
-                                      + TEXT_FIXED_BYTES, UINT32_MAX);
+    uint64_t tables = lines * TEXT_LINE_BYTES   /* the longest table */
+                      + TEXT_FIXED_BYTES;       /* and what is around it */
+    limits->text_page_bytes = smaller(larger(tables, BOUND_METRICS_BYTES), UINT32_MAX);
 }
 
 static void derive_access(struct limits *limits, const struct options *options)

@@ -59,3 +59,10 @@ static inline void sched_note(const struct sched *sched, const struct call *call
 {
     event_log_note_call(sched->settings.event_log, now_us, call, what);
 }
+
+/* A time that began at `from_us` ends now. */
+static inline void sched_note_time(struct sched *sched, enum time_kind kind, uint64_t from_us,
+                                   uint64_t now_us)
+{
+    histogram_note(&sched->times.all[kind], sched_elapsed_us(from_us, now_us), 1);
+}

@@ -109,6 +109,14 @@ static void answer_with(struct sched *sched, struct call *call, uint32_t tokens)
     call->generated_tokens = tokens;
 }
 
+static void note_times(struct sched *sched, const struct call *call, uint64_t now_us)
+{
+    struct times *times = &sched->times;
+    histogram_note(&times->all[TIME_QUEUE_WAIT], call->wait_us, 1);
+    histogram_note(&times->queue_wait[sched_job_of(sched, call)->queue], call->wait_us, 1);
+    sched_note_time(sched, TIME_CALL, call->arrived_us, now_us);
+}
+
 void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,
                     enum status status, uint64_t now_us)
 {
@@ -123,6 +131,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     if (call->state == CALL_QUEUED) {
         sched_call_accrue_wait(call, now_us);
     }
+    note_times(sched, call, now_us);
     sched_active_end_call(engine, call);
     sched_working_set_learn(sched, call);
     sched_need_ended(sched, call);

@@ -125,6 +125,9 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
         link = &sched->programs[*link].hash_next;
     }
     *link = program->hash_next;
+    if (program->calls_ended > 0) {
+        sched_note_time(sched, TIME_PROGRAM, program->started_us, program->last_completion_us);
+    }
     sched_class_learn(sched, program);
     sched_active_forget(sched, index);
     sched_key_forget(sched, program);

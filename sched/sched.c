@@ -258,17 +258,6 @@ static void add_kv(const struct kvmem *kv, struct stats *stats)
     stats->kv_dropped_blocks += kv->counters.dropped_blocks;
 }
 
-static void report_times(const struct sched *sched)
-{
-    struct stats *stats = sched->stats;
-    stats->first_token_us_p50 = histogram_percentile_us(&sched->first_tokens, 500);
-    stats->first_token_us_p90 = histogram_percentile_us(&sched->first_tokens, 900);
-    stats->first_token_us_p99 = histogram_percentile_us(&sched->first_tokens, 990);
-    stats->token_gap_us_p50 = histogram_percentile_us(&sched->token_gaps, 500);
-    stats->token_gap_us_p90 = histogram_percentile_us(&sched->token_gaps, 900);
-    stats->token_gap_us_p99 = histogram_percentile_us(&sched->token_gaps, 990);
-}
-
 static void report_active(const struct sched *sched)
 {
     struct stats *stats = sched->stats;
@@ -304,7 +293,6 @@ void sched_report(const struct sched *sched)
     stats->classes_known = sched->classes.count;
     sched_workflow_report(sched);
     report_active(sched);
-    report_times(sched);
     zero_kv(stats);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         add_kv(sched->engines[i].kv, stats);

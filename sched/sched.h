@@ -29,7 +29,6 @@
 #include "config/base/event_log.h"
 #include "config/base/exchange.h"
 #include "config/base/heap.h"
-#include "config/base/histogram.h"
 #include "config/base/stats.h"
 #include "config/base/step.h"
 #include "config/config.h"
@@ -185,8 +184,7 @@ struct sched {
     bool engine_failed;             /* there will be no engine any more */
     uint32_t engine_turn;           /* whose turn it is, where engines are used alike (balance.c) */
     uint32_t open_calls;            /* calls in the queues */
-    struct histogram first_tokens;  /* from a call's arrival to its first token */
-    struct histogram token_gaps;    /* between two tokens of a call; 0: they came together */
+    struct times times;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;
     uint32_t job_free;

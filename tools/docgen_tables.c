@@ -19,21 +19,48 @@ struct stat_row {
 static const struct stat_row stat_rows[] = {
 #define STAT(name, unit, kind, help) {#name, unit, #kind, help},
 #include "config/base/stats.def"
-#undef STAT
 };
+
+static const struct { const char *name, *help; enum { ALL, QUEUE } by; } time_rows[] = {
+#define TIME(NAME, name, by, help) {#name, help, by},
+#include "config/base/stats.def"
+};
+
+static void write_times(void)
+{
+    printf("\n## Times\n\n"
+           "Of these times the core keeps histograms from its start on. `stats` answers with "
+           "percentiles in microseconds,\n`NAME_us_p50`, `_p90` and `_p99`: so many in a hundred "
+           "took no longer, to an eighth. `GET /metrics` has the\nhistogram "
+           "`agentix_NAME_seconds`, two buckets for each octave from 255 us to 4295 s; where it "
+           "says so, one for\neach queue, with the label `queue`.\n\n"
+           "| name | of each queue | time |\n|---|---|---|\n");
+    for (uint32_t i = 0; i < COUNT(time_rows); i++) {
+        printf("| `%s` | %s | %s |\n", time_rows[i].name, time_rows[i].by == QUEUE ? "yes" : "",
+               time_rows[i].help);
+    }
+}
 
 void docgen_stats(void)
 {
     printf("# Statistics\n\n"
            "Made from config/base/stats.def by `make docs`; do not edit.\n\n"
            "The text port's `stats` and `GET /stats` answer one line for each: its name and its "
-           "value.\nA counter grows from the start of the appliance; a gauge is the value now.\n\n"
+           "value.\nA counter grows from the start of the appliance; a gauge is the value now. "
+           "`GET /metrics` gives the same in\nPrometheus's text format, under names by its "
+           "conventions: `agentix_` in front, `_total` after a counter\nand after nothing else, "
+           "and units of the base: `exchange_us` is `agentix_exchange_seconds_total`, "
+           "`bytes_sent`\nis `agentix_sent_bytes_total`, `recomputed_permille` is "
+           "`agentix_recomputed_ratio`, `kv_blocks_total` is\n`agentix_kv_blocks`. It has "
+           "`agentix_serving` (1 while `GET /health` answers 200) and "
+           "`agentix_uptime_seconds`, too.\n\n"
            "| name | unit | kind | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT(stat_rows); i++) {
         const struct stat_row *row = &stat_rows[i];
         printf("| `%s` | %s | %s | %s |\n", row->name, row->unit,
                strcmp(row->kind, "COUNTER") == 0 ? "counter" : "gauge", row->help);
     }
+    write_times();
 }
 
 void docgen_events(void)

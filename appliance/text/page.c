@@ -19,6 +19,8 @@
 #include "appliance/text/engines.h"
 #include "appliance/text/events.h"
 #include "appliance/text/health_line.h"
+#include "appliance/text/metrics.h"
+#include "appliance/text/stats.h"
 #include "appliance/text/workflows.h"
 
 #define PROGRAM_ID_SHOWN_BYTES 4
@@ -37,14 +39,6 @@ static void add_pair(struct text *page, const char *name, uint64_t value)
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
-
-static void show_stats(struct text *page, const struct textport_view *view, uint64_t now_us)
-{
-    (void)now_us;
-#define STAT(name, unit, kind, help) add_pair(page, #name, view->stats->name);
-#include "config/base/stats.def"
-#undef STAT
-}
 
 /* Time since its last completion, or its start; 0 for a program with open calls. */
 static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
@@ -384,7 +378,8 @@ static const struct command_row {
     {"help", "this list", show_help},
     {"health", "one line: ready, starting, draining, degraded or failed, and why", textpage_health},
     {"engines", "what each engine does and has", textpage_engines},
-    {"stats", "every counter and gauge", show_stats},
+    {"stats", "every counter and gauge, and percentiles of times", textpage_stats},
+    {"metrics", "the same and whole histograms, as Prometheus reads them", textpage_metrics},
     {"programs", "the process table", show_programs},
     {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},
     {"tenants", "what was due to each trust domain lately, and what it got", show_tenants},
@@ -410,7 +405,8 @@ static void show_help(struct text *page, const struct textport_view *view, uint6
         text_add(page, rows[i].help);
         text_add(page, "\n");
     }
-    text_add(page, "Every answer ends with a line `end`. GET /health and GET /stats speak HTTP.\n");
+    text_add(page, "Every answer ends with a line `end`. GET /health, /stats and /metrics speak "
+                   "HTTP.\n");
 }
 
 static bool is_blank(char byte)

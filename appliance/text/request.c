@@ -21,7 +21,7 @@
 
 STATIC_ASSERT(TEXTREQUEST_PAGE_BYTES_MIN > HTTP_HEAD_BYTES + TAIL_BYTES, "room for an error");
 
-enum http_request { HTTP_HEALTH, HTTP_STATS, HTTP_NOT_FOUND, HTTP_BAD };
+enum http_request { HTTP_HEALTH, HTTP_STATS, HTTP_METRICS, HTTP_NOT_FOUND, HTTP_BAD };
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -94,11 +94,12 @@ static void answer_command(const struct textport_turn *turn, struct textport_slo
  * written last, right before the body. */
 static void answer_http(const struct textport_turn *turn, struct textport_slot *slot)
 {
-    static const struct { const char *command, *result; } answers[] = {
-        [HTTP_HEALTH] = {"health", "200 OK"},
-        [HTTP_STATS] = {"stats", "200 OK"},
-        [HTTP_NOT_FOUND] = {NULL, "404 Not Found"},
-        [HTTP_BAD] = {NULL, "400 Bad Request"}};
+    static const struct { const char *command, *result, *type; } answers[] = {
+        [HTTP_HEALTH] = {"health", "200 OK", "text/plain"},
+        [HTTP_STATS] = {"stats", "200 OK", "text/plain"},
+        [HTTP_METRICS] = {"metrics", "200 OK", "text/plain; version=0.0.4; charset=utf-8"},
+        [HTTP_NOT_FOUND] = {NULL, "404 Not Found", "text/plain"},
+        [HTTP_BAD] = {NULL, "400 Bad Request", "text/plain"}};
     ASSERT(slot->request <= HTTP_BAD);
     const char *command = answers[slot->request].command;
     const char *result = answers[slot->request].result;
@@ -107,7 +108,7 @@ static void answer_http(const struct textport_turn *turn, struct textport_slot *
     text_init(&head, head_bytes, HTTP_HEAD_BYTES);
     text_init(&body, slot->page + HTTP_HEAD_BYTES, turn->page_bytes - HTTP_HEAD_BYTES);
     if (command == NULL) {
-        text_add(&body, "only GET /health and GET /stats\n");
+        text_add(&body, "only GET /health, GET /stats and GET /metrics\n");
     } else {
         ASSERT(textpage_render(&body, command, (uint32_t)strlen(command), turn->view,
                                turn->now_us));
@@ -117,7 +118,9 @@ static void answer_http(const struct textport_turn *turn, struct textport_slot *
     }
     text_add(&head, "HTTP/1.0 ");
     text_add(&head, result);
-    text_add(&head, "\r\nContent-Type: text/plain\r\nContent-Length: ");
+    text_add(&head, "\r\nContent-Type: ");
+    text_add(&head, answers[slot->request].type);
+    text_add(&head, "\r\nContent-Length: ");
     text_add_u64(&head, body.length);
     text_add(&head, "\r\nConnection: close\r\n\r\n");
     ASSERT(!head.cut && !body.cut);
@@ -148,9 +151,10 @@ static uint32_t parse_http(const char *line, uint32_t bytes)
         !is_word(" HTTP/1.1", target + target_bytes, version_bytes)) {
         return HTTP_BAD;
     }
-    return is_word("/health", target, target_bytes)  ? HTTP_HEALTH
-           : is_word("/stats", target, target_bytes) ? HTTP_STATS
-                                                     : HTTP_NOT_FOUND;
+    return is_word("/health", target, target_bytes)    ? HTTP_HEALTH
+           : is_word("/stats", target, target_bytes)   ? HTTP_STATS
+           : is_word("/metrics", target, target_bytes) ? HTTP_METRICS
+                                                       : HTTP_NOT_FOUND;
 }
 
 /* A version in the request line promises headers; together they have the time of one line. */
@@ -158,7 +162,8 @@ static void take_http(const struct textport_turn *turn, struct textport_slot *sl
                       const char *line, uint32_t bytes)
 {
     slot->request = parse_http(line, bytes);
-    slot->request = slot->is_far && slot->request == HTTP_STATS ? HTTP_NOT_FOUND : slot->request;
+    bool is_near_only = slot->request == HTTP_STATS || slot->request == HTTP_METRICS;
+    slot->request = slot->is_far && is_near_only ? HTTP_NOT_FOUND : slot->request;
     if (memmem(line, bytes, " HTTP/", 6) == NULL) {
         answer_http(turn, slot);
         return;

@@ -13,3 +13,4 @@
 #define BOUND_ENGINES          8u           /* that one appliance drives */
 #define BOUND_DEVICES          64u          /* of the driver: engine.devices chooses from these */
 #define BOUND_PREDICTOR_CLASSES 1024u       /* in the file of sched.predictor */
+#define BOUND_METRICS_BYTES    131072u      /* of the page `metrics`: all queues, longest numbers */

@@ -12,15 +12,16 @@ static uint32_t bucket_of(uint64_t us)
     return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }
 
-/* The largest time that the bucket takes. */
-static uint64_t bucket_end_us(uint32_t bucket)
+uint64_t histogram_end_us(uint32_t bucket)
 {
+    ASSERT(bucket < HISTOGRAM_BUCKETS);
     return octave_least(bucket + 1, BITS) - 1;
 }
 
 void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times)
 {
     histogram->count += times;
+    histogram->sum_us += us * times;
     histogram->buckets[bucket_of(us)] += times;
 }
 
@@ -31,7 +32,7 @@ uint64_t histogram_percentile_us(const struct histogram *histogram, uint32_t per
     for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += histogram->buckets[i];
         if (seen >= wanted && seen > 0) {
-            return bucket_end_us(i);
+            return histogram_end_us(i);
         }
     }
     return 0;

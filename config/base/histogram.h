@@ -10,7 +10,7 @@
 #define HISTOGRAM_BUCKETS (HISTOGRAM_OCTAVES * 8)
 
 struct histogram {
-    uint64_t count;
+    uint64_t count, sum_us;
     uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
@@ -36,6 +36,8 @@ static inline uint64_t octave_least(uint32_t bucket, uint32_t bits)
     return ((UINT64_C(1) << bits) + (bucket & ((1u << bits) - 1))) << (shift - 1);
 }
 
+/* The largest time that the bucket takes. */
+uint64_t histogram_end_us(uint32_t bucket);
 /* A time that has come `times` times. */
 void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times);
 /* The least upper end of a bucket that `permille` of the times do not exceed; 0 without times. */

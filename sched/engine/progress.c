@@ -25,14 +25,14 @@ void sched_progress_note(struct sched *sched, struct call *call, uint32_t tokens
     }
     if (call->first_token_us == 0) {
         call->first_token_us = call->last_token_us = now_us;
-        histogram_note(&sched->first_tokens, sched_elapsed_us(call->arrived_us, now_us), 1);
+        sched_note_time(sched, TIME_FIRST_TOKEN, call->arrived_us, now_us);
         sched_note(sched, call, now_us, (struct event_what){.kind = EVENT_FIRST_TOKEN});
         call->published_tokens++;
     }
     uint32_t more = tokens - call->published_tokens;
     if (more > 0) {
-        histogram_note(&sched->token_gaps, sched_elapsed_us(call->last_token_us, now_us), 1);
-        histogram_note(&sched->token_gaps, 0, more - 1);
+        sched_note_time(sched, TIME_TOKEN_GAP, call->last_token_us, now_us);
+        histogram_note(&sched->times.all[TIME_TOKEN_GAP], 0, more - 1);
         call->last_token_us = now_us;
         call->published_tokens = tokens;
     }

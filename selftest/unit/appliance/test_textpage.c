@@ -202,7 +202,6 @@ static void test_stats_every_statistic(void **state)
     assert_contains(text, "calls_accepted 12\n");
 #define STAT(name, unit, kind, help) assert_contains(text, #name " ");
 #include "config/base/stats.def"
-#undef STAT
 }
 
 static void test_config_says_where_values_come_from(void **state)

@@ -23,11 +23,19 @@ void plain_health(struct request *request, const json_t *body)
     }
 }
 
-static void add_metric(char *text, size_t bytes, const char *name, const char *type, uint64_t value)
+/* By the conventions of the appliance's own (appliance/text/metrics.c). */
+struct metric {
+    const char *name, *type, *help;
+    uint64_t value;
+};
+
+static void add_metric(char *text, size_t bytes, const struct metric *metric)
 {
     size_t used = strlen(text);
-    snprintf(text + used, bytes - used, "# TYPE agentix_door_%s %s\nagentix_door_%s %llu\n", name,
-             type, name, (unsigned long long)value);
+    const char *name = metric->name, *type = metric->type;
+    snprintf(text + used, bytes - used, "# HELP agentix_door_%s %s\n# TYPE agentix_door_%s %s\n"
+             "agentix_door_%s %llu\n", name, metric->help, name, type, name,
+             (unsigned long long)metric->value);
 }
 
 static uint32_t count_requests(const struct door *door)
@@ -53,24 +61,24 @@ void plain_metrics(struct request *request, const json_t *body)
 {
     const struct door *door = request->door;
     const struct door_stats *stats = &door->stats;
-    const struct { const char *name, *type; uint64_t value; } rows[] = {
-        {"requests_total", "counter", stats->requests},
-        {"requests_refused_total", "counter", stats->refused},
-        {"clients_left_total", "counter", stats->left},
-        {"calls_total", "counter", stats->calls},
-        {"prompt_tokens_total", "counter", stats->prompt_tokens},
-        {"cached_tokens_total", "counter", stats->cached_tokens},
-        {"generated_tokens_total", "counter", stats->generated_tokens},
-        {"connections", "gauge", stats->connections_open},
-        {"requests", "gauge", count_requests(door)},
-        {"calls", "gauge", count_calls(door)},
-        {"programs", "gauge", programs_count(door)},
-        {"memory_bytes", "gauge", memory_taken_bytes()},
+    const struct metric rows[] = {
+        {"requests_total", "counter", "requests", stats->requests},
+        {"requests_refused_total", "counter", "of these, refused", stats->refused},
+        {"clients_left_total", "counter", "requests whose client left", stats->left},
+        {"calls_total", "counter", "calls of the appliance", stats->calls},
+        {"prompt_tokens_total", "counter", "of ended calls", stats->prompt_tokens},
+        {"cached_tokens_total", "counter", "of these, found cached", stats->cached_tokens},
+        {"generated_tokens_total", "counter", "of ended calls", stats->generated_tokens},
+        {"connections", "gauge", "open connections of clients", stats->connections_open},
+        {"requests", "gauge", "open requests", count_requests(door)},
+        {"calls", "gauge", "open calls of the appliance", count_calls(door)},
+        {"programs", "gauge", "programs with a place", programs_count(door)},
+        {"memory_bytes", "gauge", "what requests take of the heap", memory_taken_bytes()},
     };
     char text[4096] = "";
     (void)body;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        add_metric(text, sizeof text, rows[i].name, rows[i].type, rows[i].value);
+        add_metric(text, sizeof text, &rows[i]);
     }
     request_answer_text(request, "text/plain; version=0.0.4; charset=utf-8", text);
 }
