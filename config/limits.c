@@ -26,7 +26,7 @@
 #define TOKEN_BYTES            4        /* of a token id on the wire */
 #define CONTEXT_TOKENS_DEFAULT 8192
 #define TEXT_SLOTS             8
-#define TEXT_LINE_BYTES        160      /* longest line of a table */
+#define TEXT_LINE_BYTES        224      /* longest line of a table */
 #define TEXT_FIXED_BYTES       16384    /* headings, `stats`, `config`, `help` */
 #define CANARY_PROMPT_TOKENS   16
 #define RESERVE_PART           8        /* of available memory, that chosen KV leaves */

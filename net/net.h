@@ -185,6 +185,8 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
                        const char *model_name);
 /* The number of the trust domain with this index in the file of keys. */
 uint64_t net_domain_of_key(uint32_t index);
+/* True for the domain of a user of the unix socket: its lower half is the user's number. */
+bool net_domain_is_user(uint64_t domain);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */

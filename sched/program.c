@@ -148,7 +148,7 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     sched->program_free = program->hash_next;
     uint32_t tenant = sched_tenant_of(sched, domain);
     *program = (struct program){.in_use = true, .domain = domain, .tenant = tenant,
-                                .engine = SCHED_ENGINE_NONE,
+                                .engine = SCHED_ENGINE_NONE, .connection = CALL_NONE,
                                 .ideal = SCHED_IDEAL_NONE,
                                 .service_note = SERVICE_NONE,
                                 .started_us = now_us, .halved_us = now_us,
@@ -228,6 +228,7 @@ void sched_program_attach(struct sched *sched, struct call *call, uint64_t now_u
         }
     }
     sched_member_join(sched, call);
+    program->connection = call->connection;
     program->active_calls++;
     program->last_arrival_us = now_us;
 }

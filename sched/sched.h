@@ -103,6 +103,7 @@ struct program {
     uint8_t id[CALL_PROGRAM_ID_BYTES];
     uint32_t tenant;                /* who pays for it */
     uint32_t engine;                /* that it is assigned to (balance.c), or SCHED_ENGINE_NONE */
+    uint32_t connection;            /* of its last call, if it is open still; or CALL_NONE */
     uint64_t service_us;            /* PLAS: sum; ATLAS: critical path; open calls count where
                                        sched.service = live. Sinks by half_life only */
     uint64_t wait_us;               /* W_p, of ended calls */
@@ -243,6 +244,8 @@ void sched_check(const struct sched *sched);
  * O(engines). */
 uint32_t sched_program_blocks(const struct sched *sched, uint32_t program);
 bool sched_program_is_active(const struct sched *sched, uint32_t program);
+/* Of a call that is QUEUED or a standby. O(1). */
+enum sched_reason sched_call_reason(const struct sched *sched, const struct call *call);
 /* Fills the gauges of stats.def that are sched's, and what kvmem counts. */
 void sched_report(const struct sched *sched);
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the clients, each with its address and the affinity key that it named.
- * Invariants: a key is what a stranger wrote: only printable ASCII of it is shown, a dot for each
- * other byte, and it is the last of its line. A line has at most 160 bytes.
+ * What: the clients, each with its address, who it has proved to be, and the affinity key that it
+ * named: HELLO's name (who.h says what is shown of it).
+ * Invariant: a line has at most 184 bytes.
  * Bounds: O(limits.connections).
  */
 #include "appliance/text/connections.h"
 
 #include "appliance/text/column.h"
+#include "appliance/text/who.h"
 #include "config/base/assert.h"
 
 #define ADDRESS_COLUMNS 40      /* the longest IPv6 address and a space */
+#define CLIENT_COLUMNS  16
 
 static void add_hex_group(struct text *page, uint32_t group)
 {
@@ -51,14 +53,6 @@ static void add_peer(struct text *page, const struct net_connection *connection)
     text_pad_to(page, start, ADDRESS_COLUMNS);
 }
 
-static void add_name(struct text *page, const char name[WIRE_NAME_BYTES])
-{
-    for (uint32_t i = 0; i < WIRE_NAME_BYTES && name[i] != '\0'; i++) {
-        bool is_plain = name[i] > 0x20 && name[i] < 0x7f;
-        text_add_bytes(page, is_plain ? &name[i] : ".", 1);
-    }
-}
-
 static const char *state_name(enum net_state state)
 {
     static const char *const names[] = {
@@ -72,7 +66,7 @@ void textpage_connections(struct text *page, const struct textport_view *view, u
 {
     const struct net *net = view->net;
     text_add(page, "   slot state      calls flows    idle_s address"
-                   "                                 affinity\n");
+                   "                                 client           affinity\n");
     for (uint32_t i = 0; i < net->settings.limits->connections; i++) {
         const struct net_connection *connection = &net->connections[i];
         if (connection->state == NET_CLOSED) {
@@ -87,7 +81,11 @@ void textpage_connections(struct text *page, const struct textport_view *view, u
         text_add_column(page, since_us < now_us ? (now_us - since_us) / 1000000 : 0, 9);
         text_add(page, " ");
         add_peer(page, connection);
-        add_name(page, connection->name);
+        uint32_t start = page->length;
+        text_add_client(page, net, connection);
+        text_pad_to(page, start, CLIENT_COLUMNS);
+        text_add(page, " ");
+        text_add_name(page, connection->name, sizeof connection->name, sizeof connection->name);
         text_add(page, "\n");
     }
 }

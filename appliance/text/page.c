@@ -3,7 +3,7 @@
  * What: one function for each command of the text port, and the table of commands. To add a command
  * write its function and add its row.
  * Invariants: no prompt, no output and no whole program id appears; lines have at most 512 bytes,
- * those of tables (`programs`, `connections`) at most 160 (config/limits.c relies on it).
+ * those of tables (`programs`, `connections`) at most 224 (config/limits.c relies on it).
  * `events` may be longer than the room: it ends where the room does and says where to go on.
  * Bounds: O(slots of the table shown), within one pass; no stdio, no allocation.
  */
@@ -14,17 +14,17 @@
 
 #include "config/base/assert.h"
 #include "appliance/text/agent.h"
+#include "appliance/text/calls.h"
 #include "appliance/text/column.h"
 #include "appliance/text/connections.h"
 #include "appliance/text/engines.h"
 #include "appliance/text/events.h"
 #include "appliance/text/health_line.h"
 #include "appliance/text/metrics.h"
+#include "appliance/text/programs.h"
 #include "appliance/text/stats.h"
 #include "appliance/text/workflows.h"
 
-#define PROGRAM_ID_SHOWN_BYTES 4
-#define PROGRAM_THREADS_SHOWN  4
 #define HASH_SHOWN_BYTES       4
 #define REAL_PERCENT_MAX       99999
 
@@ -39,151 +39,6 @@ static void add_pair(struct text *page, const char *name, uint64_t value)
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
-
-/* Time since its last completion, or its start; 0 for a program with open calls. */
-static uint64_t program_idle_us(const struct program *program, uint64_t now_us)
-{
-    uint64_t since_us = program->last_completion_us > program->started_us
-                            ? program->last_completion_us : program->started_us;
-    return program->active_calls == 0 && since_us < now_us ? now_us - since_us : 0;
-}
-
-/* The slots of its open calls, engine by engine, the newest first; `calls` shows all of them. */
-static void add_threads(struct text *page, const struct textport_view *view, uint32_t index)
-{
-    const struct sched *sched = view->sched;
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < sched->settings.engines; i++) {
-        uint32_t call = sched->engines[i].members[index].first_call;
-        for (; call != CALL_NONE && shown <= PROGRAM_THREADS_SHOWN; shown++) {
-            text_add(page, " ");
-            if (shown < PROGRAM_THREADS_SHOWN) {
-                text_add_u64(page, call);
-            } else {
-                text_add(page, "...");
-            }
-            call = view->calls->calls[call].program_next;
-        }
-    }
-    if (shown == 0) {
-        text_add(page, " -");
-    }
-}
-
-static uint64_t elapsed_ms(uint64_t since_us, uint64_t now_us)
-{
-    return since_us < now_us ? (now_us - since_us) / 1000 : 0;
-}
-
-/* Of the program in the KV: active, waiting for it with open calls, or without any. */
-static const char *place_name(const struct sched *sched, uint32_t index)
-{
-    const struct program *program = &sched->programs[index];
-    const char *other = program->active_calls > 0 ? " waiting" : " none   ";
-    return sched_program_is_active(sched, index) ? " active " : other;
-}
-
-/* The slot of its class in `classes`, or a dash. */
-static void add_class(struct text *page, const struct sched *sched, const struct program *program)
-{
-    if (sched_class_of(sched, program) == NULL) {
-        text_add(page, "     -");
-    } else {
-        text_add_column(page, program->class.slot, 5);
-    }
-}
-
-/* The engine that it is assigned to, or a dash. */
-static void add_engine(struct text *page, const struct program *program)
-{
-    if (program->engine == SCHED_ENGINE_NONE) {
-        text_add(page, "      -");
-    } else {
-        text_add_column(page, program->engine, 6);
-    }
-}
-
-static void show_programs(struct text *page, const struct textport_view *view, uint64_t now_us)
-{
-    const struct sched *sched = view->sched;
-    text_add(page, "   slot id         service_ms    wait_ms   open   ended    idle_ms engine "
-                   "arrival_ms place    blocks displaced class threads\n");
-    for (uint32_t i = 0; i < sched->settings.programs; i++) {
-        const struct program *program = &sched->programs[i];
-        if (!program->in_use) {
-            continue;
-        }
-        text_add_u64_padded(page, i, 7, ' ');
-        text_add(page, " ");
-        text_add_hex(page, program->id, PROGRAM_ID_SHOWN_BYTES);
-        text_add_column(page, program->service_us / 1000, 12);
-        text_add_column(page, program->wait_us / 1000, 10);
-        text_add_column(page, program->active_calls, 6);
-        text_add_column(page, program->calls_ended, 7);
-        text_add_column(page, program_idle_us(program, now_us) / 1000, 10);
-        add_engine(page, program);
-        text_add_column(page, elapsed_ms(program->last_arrival_us, now_us), 10);
-        text_add(page, place_name(sched, i));
-        text_add_column(page, sched_program_blocks(sched, i), 6);
-        text_add_column(page, program->displacements, 9);
-        add_class(page, sched, program);
-        add_threads(page, view, i);
-        text_add(page, "\n");
-    }
-}
-
-static const char *call_state_name(const struct sched *sched, const struct call *call)
-{
-    static const char *const names[] = {
-        [CALL_FREE] = "free    ", [CALL_INTAKE] = "intake  ", [CALL_QUEUED] = "queued  ",
-        [CALL_RUNNING] = "running ", [CALL_FINISHED] = "finished"};
-    ASSERT(call->state <= CALL_FINISHED);
-    if (call->standby) {
-        return "standby ";
-    }
-    if (call->state == CALL_QUEUED && (call->paused || sched->jobs[call->job].held)) {
-        return call->paused ? "paused  " : "held    ";
-    }
-    return names[call->state];
-}
-
-/* An open call moves with its job; others have left the queue that they name. */
-static uint32_t queue_of(const struct sched *sched, const struct call *call)
-{
-    bool is_open = call->state == CALL_QUEUED || call->state == CALL_RUNNING;
-    return is_open ? sched->jobs[call->job].queue : call->queue;
-}
-
-static void show_calls(struct text *page, const struct textport_view *view, uint64_t now_us)
-{
-    text_add(page, "   slot state    program queue  prompt  output    wait_ms service_ms blocks "
-                   "preempted cached arrival_ms engine\n");
-    for (uint32_t i = 0; i < view->calls->count; i++) {
-        const struct call *call = &view->calls->calls[i];
-        if (call->state == CALL_FREE) {
-            continue;
-        }
-        text_add_u64_padded(page, i, 7, ' ');
-        text_add(page, " ");
-        text_add(page, call_state_name(view->sched, call));
-        if (call->program == CALL_NONE) {
-            text_add(page, "       -");
-        } else {
-            text_add_column(page, call->program, 7);
-        }
-        text_add_column(page, queue_of(view->sched, call), 5);
-        text_add_column(page, call->prompt_tokens, 7);
-        text_add_column(page, call->generated_tokens, 7);
-        text_add_column(page, call->wait_us / 1000, 10);
-        text_add_column(page, call->service_us / 1000, 10);
-        text_add_column(page, kvmem_call_blocks(view->sched->engines[call->engine].kv, i), 6);
-        text_add_column(page, call->preemptions, 9);
-        text_add_column(page, call->cached_tokens, 6);
-        text_add_column(page, elapsed_ms(call->arrived_us, now_us), 10);
-        text_add_column(page, call->engine, 6);
-        text_add(page, "\n");
-    }
-}
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -380,10 +235,10 @@ static const struct command_row {
     {"engines", "what each engine does and has", textpage_engines},
     {"stats", "every counter and gauge, and percentiles of times", textpage_stats},
     {"metrics", "the same and whole histograms, as Prometheus reads them", textpage_metrics},
-    {"programs", "the process table", show_programs},
+    {"programs", "the process table: what each has had, and whose it is", textpage_programs},
     {"classes", "what programs of each class have cost (docs/scheduling.md)", show_classes},
     {"tenants", "what was due to each trust domain lately, and what it got", show_tenants},
-    {"calls", "calls that hold a slot", show_calls},
+    {"calls", "calls that hold a slot, and why they wait", textpage_calls},
     {"connections", "clients, each with its affinity key (docs/fleet.md)", textpage_connections},
     {"workflows", "what became of the operators of open workflows", textpage_workflows},
     {"queues", "the scheduler's queues", show_queues},

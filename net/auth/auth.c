@@ -68,6 +68,11 @@ uint64_t net_domain_of_key(uint32_t index)
     return DOMAIN_OF_KEY | index;
 }
 
+bool net_domain_is_user(uint64_t domain)
+{
+    return domain >> 32 == DOMAIN_OF_USER >> 32;
+}
+
 uint64_t net_auth_domain(const struct world_peer *peer)
 {
     return peer->kind == WORLD_PEER_LOCAL ? DOMAIN_OF_USER | peer->uid : 0;

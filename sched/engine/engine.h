@@ -22,6 +22,18 @@
 /* What the queues are where the policy does not preempt (policy.c). */
 enum sched_stage { SCHED_STAGE_RESIDENT, SCHED_STAGE_DISPLACED, SCHED_STAGE_WAITING, SCHED_STAGES };
 
+/* Why a call waits (reason.c). */
+enum sched_reason {
+    SCHED_REASON_NEXT,              /* it came after the last plan: the next one looks at it */
+    SCHED_REASON_BATCH,             /* all rows went to calls before it */
+    SCHED_REASON_KV,                /* it, or one before it, finds no room for its KV */
+    SCHED_REASON_BUDGET,            /* calls before it took all of sched.prefill_tokens */
+    SCHED_REASON_MOVES,             /* KV that it needs is on its way to the host */
+    SCHED_REASON_INACTIVE,          /* its program waits for room in the active set */
+    SCHED_REASON_CLIENT,            /* its client does not read */
+    SCHED_REASON_ENGINE,            /* its engine takes no steps now */
+};
+
 struct kvmem;
 struct sched;
 

@@ -34,7 +34,7 @@ def test_lines_are_at_most_512_bytes():
 
 def test_connections_show_the_affinity_keys_that_clients_name():
     def keys(a):
-        return [line.split()[6] for line in a.text("connections").splitlines()[1:]]
+        return [line.split()[7] for line in a.text("connections").splitlines()[1:]]
 
     async def two(a):
         async with await agentix.connect(a.to, affinity="session/17"), await agentix.connect(a.to):

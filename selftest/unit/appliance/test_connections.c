@@ -12,6 +12,7 @@ static void connect_client(uint32_t slot, const char *name)
     connection->state = NET_OPEN;
     connection->peer_kind = WORLD_PEER_REMOTE;
     connection->active_us = now;
+    connection->key = NET_KEY_NONE;
     connection->ip[10] = connection->ip[11] = 0xff;
     memcpy(connection->ip + 12, "\x0a\x00\x00\xfe", 4);
     memcpy(connection->name, name, strlen(name));
@@ -25,13 +26,14 @@ static void test_connections_show_state_address_and_key(void **state)
     connect_client(2, "");
     connections[2].state = NET_GREETING;
     connections[2].peer_kind = WORLD_PEER_LOCAL;
+    connections[2].domain = (UINT64_C(1) << 32) | 1000;
     now += 5000000;
     const char *text = ask(connect_peer(), "connections\n");
     assert_starts(text, "   slot state      calls flows    idle_s address        ");
-    assert_contains(text, "               affinity\n      0 open           3     0         5 "
-                          "10.0.0.254                              session-17\n"
+    assert_contains(text, "  client           affinity\n      0 open           3     0         5 "
+                          "10.0.0.254                              -                session-17\n"
                           "      2 greeting       0     0         5 unix          ");
-    assert_ends(text, "                      \nend\n");
+    assert_ends(text, " user:1000        -\nend\n");
 }
 
 static void test_connections_from_ipv6_addresses(void **state)
@@ -42,7 +44,7 @@ static void test_connections_from_ipv6_addresses(void **state)
     assert_contains(ask(connect_peer(), "connections\n"), " fd00:0:1a:0:0:0:ffff:1 ");
     memset(connections[0].ip, 0xff, 16);
     assert_contains(ask(connect_peer(), "connections\n"),
-                    " ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff k\n");
+                    " ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff -                k\n");
 }
 
 static void test_connections_with_hostile_keys_are_lines_of_plain_text(void **state)
@@ -57,7 +59,7 @@ static void test_connections_with_hostile_keys_are_lines_of_plain_text(void **st
         memcpy(connections[1].name, all, sizeof all);      /* not even terminated */
         const char *text = ask(connect_peer(), "connections\n");
         const char *second = strchr(text, '\n') + 1;
-        assert_true(strchr(second, '\n') - second <= 160);
+        assert_true(strchr(second, '\n') - second <= 184);
         assert_string_equal(strchr(second, '\n'), "\nend\n");
         for (const char *at = text; *at != '\0'; at++) {
             assert_true(*at == '\n' || (*at >= ' ' && *at <= '~'));

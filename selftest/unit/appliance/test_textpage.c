@@ -5,6 +5,8 @@
  */
 #include "selftest/unit/appliance/textport_rig.h"
 
+#define NO_NAMES "tcp              -                -                       "
+
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static void test_every_command_ends_with_end_and_short_lines(void **state)
@@ -148,24 +150,24 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     kvmem_commit(&kv, &answer, 33);
     const char *text = ask(peer, "programs\n");
     assert_contains(text, "      1 abcdef01         2500          0      0       7        600 "
-                          "     0        700 none         0         0     - -\n");
+                          "     0        700 none         0         0     - " NO_NAMES " -\n");
     assert_null(strstr(text, "77"));
     programs[1].active_calls = 1;
     members[1].first_call = slot;
     members[1].history_blocks = 3;
     programs[1].displacements = 2;
     text = ask(peer, "programs\n");
-    assert_contains(text, "      0        700 waiting      3         2     - 0\n");
+    assert_contains(text, "      0        700 waiting      3         2     - " NO_NAMES " 0\n");
     members[1].is_active = true;
     text = ask(peer, "programs\n");
-    assert_contains(text, "      0        700 active       3         2     - 0\n");
+    assert_contains(text, "      0        700 active       3         2     - " NO_NAMES " 0\n");
     text = ask(peer, "calls\n");
     assert_contains(text, " running        1     6      33       0          0          0      3"
-                          "         0     16         80      0\n");
+                          "         0     16         80      0      - -\n");
     calls.calls[slot].standby = true;
     assert_contains(ask(peer, "calls\n"), " standby        1     6      33");
     text = ask(peer, "kv\n");
-    assert_contains(text, "blocks_used 3\n");
+    assert_contains(text, "blocks_used 3\nblocks_cached ");
     assert_contains(text, "host_blocks_total 5\n");
     assert_contains(text, "calls_with_blocks 1\n");
     text = ask(peer, "queues\n");
@@ -173,6 +175,55 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
                           "                0               50\n");
     assert_contains(text, "    1       0       0          0          0          100"
                           "               50                -\n");
+}
+
+/* One call that waits; each reason overrules those that are looked at after it. */
+static void test_calls_say_why_they_wait(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    struct call *call = &calls.calls[call_take(&calls)];
+    struct sched_hand *hand = &lanes[0].hand;
+    call->state = CALL_QUEUED;
+    call->program = call->job = 1;
+    call->connection = 2;
+    sched.settings.batch_calls = 4;
+    engine.step_in_flight = true;
+    engine.step_submitted_us = now;
+    hand->sequence = engine.sequence;
+    hand->is_out = true;
+    assert_contains(ask(peer, "calls\n"), "      0      2 engine\n");
+    engine.serves = true;
+    assert_contains(ask(peer, "calls\n"), "      2 moves\n");
+    hand->is_limited = true;
+    assert_contains(ask(peer, "calls\n"), "      2 budget\n");
+    hand->is_out = false;
+    assert_contains(ask(peer, "calls\n"), "      2 kv\n");
+    engine.planned_active = 4;
+    assert_contains(ask(peer, "calls\n"), "      2 batch\n");
+    engine.step_in_flight = false;
+    assert_contains(ask(peer, "calls\n"), "      2 next\n");
+    jobs[1].held = true;
+    assert_contains(ask(peer, "calls\n"), "      2 inactive\n");
+    call->paused = true;
+    assert_contains(ask(peer, "calls\n"), "      2 client\n");
+}
+
+static void test_programs_name_domain_class_and_client(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    programs[1] = (struct program){.in_use = true, .domain = (UINT64_C(1) << 32) | 1000,
+                                   .connection = 2, .last_arrival_us = 500000};
+    connections[2] = (struct net_connection){.state = NET_OPEN, .domain = programs[1].domain,
+                                             .accepted_us = 400000, .name = "agents\x1b[2J 7"};
+    assert_contains(ask(peer, "programs\n"),
+                    " - user:1000        -                agents.[2J.7             -\n");
+    connections[2].accepted_us = 600000;        /* the place has been given to another since */
+    assert_contains(ask(peer, "programs\n"),
+                    " - user:1000        -                -                        -\n");
+    memcpy(tenants[0].name, "research", sizeof "research");
+    assert_contains(ask(peer, "programs\n"), " - research         - ");
 }
 
 static void test_classes_show_what_was_learnt(void **state)
@@ -191,8 +242,9 @@ static void test_classes_show_what_was_learnt(void **state)
     programs[1] = (struct program){.in_use = true, .class = {.slot = 1, .number = 9}};
     programs[2] = (struct program){.in_use = true, .class = {.slot = 1, .number = 8}};
     const char *text = ask(peer, "programs\n");
-    assert_contains(text, "none         0         0     1 -\n");
-    assert_contains(text, "none         0         0     - -\n");     /* it was forgotten */
+    assert_contains(text, "none         0         0     1 tcp              web-search       -"
+                          "                        -\n");
+    assert_contains(text, "none         0         0     - " NO_NAMES " -\n");    /* forgotten */
 }
 
 static void test_stats_every_statistic(void **state)
@@ -232,7 +284,12 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         programs[i] = (struct program){.in_use = true, .service_us = UINT64_MAX,
                                        .wait_us = UINT64_MAX, .active_calls = UINT32_MAX,
-                                       .calls_ended = UINT32_MAX};
+                                       .calls_ended = UINT32_MAX, .displacements = UINT32_MAX,
+                                       .engine = 7, .class = {.slot = 1, .number = UINT64_MAX},
+                                       .domain = UINT64_MAX};
+        memset(connections[i].name, 'n', WIRE_NAME_BYTES);
+        connections[i].state = NET_OPEN;
+        connections[i].domain = UINT64_MAX;
         struct call *call = &calls.calls[call_take(&calls)];
         call->state = CALL_QUEUED;
         call->program = UINT32_MAX - 1;
@@ -251,7 +308,7 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
         const char *text = ask(peer, commands[i]);
         assert_null(strstr(text, "cut"));
         for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
-            assert_true(strchr(line, '\n') - line < 160);
+            assert_true(strchr(line, '\n') - line < 224);
         }
     }
 }
@@ -391,6 +448,8 @@ int main(void)
         cmocka_unit_test_setup(test_health_names_the_engine_where_there_are_several, set_up),
         cmocka_unit_test_setup(test_engines_show_what_each_does_and_has, set_up),
         cmocka_unit_test_setup(test_programs_and_calls_show_slots_and_no_contents, set_up),
+        cmocka_unit_test_setup(test_calls_say_why_they_wait, set_up),
+        cmocka_unit_test_setup(test_programs_name_domain_class_and_client, set_up),
         cmocka_unit_test_setup(test_classes_show_what_was_learnt, set_up),
         cmocka_unit_test_setup(test_stats_every_statistic, set_up),
         cmocka_unit_test_setup(test_config_says_where_values_come_from, set_up),

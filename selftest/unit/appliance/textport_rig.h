@@ -169,6 +169,10 @@ static inline int set_up(void **state)
                              .connections = 3};
     askers = (struct config_peers){0};
     memset(connections, 0, sizeof connections);
+    for (uint32_t i = 0; i < 3; i++) {
+        connections[i].key = NET_KEY_NONE;
+        programs[i].connection = CALL_NONE;
+    }
     net = (struct net){.settings = {.limits = &limits}, .connections = connections};
     health = (struct health){.state = HEALTH_READY, .engines_count = 1, .engines_serving = 1,
                              .worker_pid = {77},

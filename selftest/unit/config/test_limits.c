@@ -93,7 +93,7 @@ static void test_limits_defaults(void **state)
     assert_int_equal(limits.replies, 1024);
     assert_int_equal(limits.reply_tokens, 262144);
     assert_int_equal(limits.text_slots, 8);
-    assert_int_equal(limits.text_page_bytes, 1024 * 160 + 16384);
+    assert_int_equal(limits.text_page_bytes, 1024 * 224 + 16384);
 }
 
 static void test_limits_any_answer_fits_the_replies_unless_there_are_none(void **state)
@@ -296,7 +296,7 @@ static void test_limits_largest_of_everything_fits_32_bits(void **state)
     assert_int_equal(limits.kv_blocks, 2 * 1024u * 32768u);
     assert_int_equal(limits.frame_bytes, 4u * 1048576u + 4096u);
     assert_int_equal(limits.commands, 65536u * 8u + 1048576u + 8u);
-    assert_int_equal(limits.text_page_bytes, 1048576u * 160u + 16384u);
+    assert_int_equal(limits.text_page_bytes, 1048576u * 224u + 16384u);
 }
 
 static void test_limits_threads_follow_cpus(void **state)

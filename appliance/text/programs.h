@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the page `programs` of the text port. */
+#include "appliance/text/view.h"
+#include "config/base/text.h"
+
+void textpage_programs(struct text *page, const struct textport_view *view, uint64_t now_us);

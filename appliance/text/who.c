@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "appliance/text/who.h"
+
+#include "config/base/assert.h"
+
+void text_add_name(struct text *page, const char *name, uint32_t bytes, uint32_t most)
+{
+    for (uint32_t i = 0; i < bytes && i < most && name[i] != '\0'; i++) {
+        bool is_plain = name[i] > 0x20 && name[i] < 0x7f;
+        text_add_bytes(page, is_plain ? &name[i] : ".", 1);
+    }
+    text_add(page, bytes == 0 || name[0] == '\0' ? "-" : "");
+}
+
+static void add_user(struct text *page, uint64_t domain)
+{
+    text_add(page, "user:");
+    text_add_u64(page, (uint32_t)domain);
+}
+
+void text_add_client(struct text *page, const struct net *net,
+                     const struct net_connection *connection)
+{
+    if (connection->key != NET_KEY_NONE) {
+        ASSERT(connection->key < net->keys_count);
+        text_add_name(page, net->keys[connection->key].id, WIRE_KEY_ID_BYTES, WIRE_KEY_ID_BYTES);
+    } else if (connection->peer_kind == WORLD_PEER_LOCAL) {
+        add_user(page, connection->domain);
+    } else {
+        text_add(page, "-");
+    }
+}
+
+void text_add_domain(struct text *page, const struct sched *sched, const struct program *program)
+{
+    ASSERT(program->tenant < sched->tenants.count);
+    const struct sched_tenant *tenant = &sched->tenants.of[program->tenant];
+    if (program->domain == 0) {
+        text_add(page, "tcp");
+    } else if (tenant->name[0] != '\0') {
+        text_add_name(page, tenant->name, sizeof tenant->name, TEXT_DOMAIN_COLUMNS);
+    } else if (net_domain_is_user(program->domain)) {
+        add_user(page, program->domain);
+    } else {
+        text_add(page, "key:");         /* sched.tenants = off: only net knows its name */
+        text_add_u64(page, (uint32_t)program->domain);
+    }
+}
+
+const struct net_connection *text_connection_of(const struct net *net,
+                                                const struct program *program)
+{
+    if (program->connection == CALL_NONE) {
+        return NULL;
+    }
+    const struct net_connection *connection = &net->connections[program->connection];
+    ASSERT(program->connection < net->settings.limits->connections);
+    /* Its slot may have been given to another since. */
+    bool is_it = connection->state != NET_CLOSED && connection->domain == program->domain &&
+                 connection->accepted_us <= program->last_arrival_us;
+    return is_it ? connection : NULL;
+}
