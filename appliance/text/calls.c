@@ -20,6 +20,14 @@ static const char *call_state_name(const struct sched *sched, const struct call 
     return names[call->state];
 }
 
+/* Up to now: its account is brought up to date only when it gets a row. */
+static uint64_t wait_us(const struct call *call, uint64_t now_us)
+{
+    bool waits = call->state == CALL_QUEUED || (call->state == CALL_RUNNING && call->standby);
+    uint64_t since_us = waits ? call->waiting_since_us : now_us;
+    return call->wait_us + (since_us < now_us ? now_us - since_us : 0);
+}
+
 /* Why it waits; a dash if it does not. */
 static const char *reason_name(const struct sched *sched, const struct call *call)
 {
@@ -74,7 +82,7 @@ void textpage_calls(struct text *page, const struct textport_view *view, uint64_
         text_add_column(page, queue_of(view->sched, call), 5);
         text_add_column(page, call->prompt_tokens, 7);
         text_add_column(page, call->generated_tokens, 7);
-        text_add_column(page, call->wait_us / 1000, 10);
+        text_add_column(page, wait_us(call, now_us) / 1000, 10);
         text_add_column(page, call->service_us / 1000, 10);
         text_add_column(page, kvmem_call_blocks(view->sched->engines[call->engine].kv, i), 6);
         text_add_column(page, call->preemptions, 9);

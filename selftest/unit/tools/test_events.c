@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tools/agx/command.h"
-#include "tools/agx/events.h"
+#include "tools/agx/watch/events.h"
 
 static struct events events;
 static int port;
@@ -21,9 +21,10 @@ static int set_up(void **state)
     int ends[2];
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    events = (struct events){.descriptor = ends[0], .address = "test",
-                             .page = malloc(EVENTS_PAGE_BYTES)};
-    events.line = events.page;
+    events = (struct events){
+        .port = {.descriptor = ends[0], .address = "test", .page = malloc(TEXT_PORT_BYTES_MIN),
+                 .page_max = TEXT_PORT_BYTES_MIN, .page_limit = TEXT_PORT_BYTES_MIN}};
+    events.line = events.port.page;
     port = ends[1];
     return 0;
 }
@@ -171,8 +172,8 @@ static void test_peer_that_leaves_in_the_middle(void **state)
 
 static void test_endless_answer_is_a_protocol_error(void **state)
 {
-    static char flood[EVENTS_PAGE_BYTES + 1];
-    int bytes = 2 * EVENTS_PAGE_BYTES;
+    static char flood[TEXT_PORT_BYTES_MIN + 1];
+    int bytes = 2 * TEXT_PORT_BYTES_MIN;
     (void)state;
     memset(flood, 'x', sizeof flood);
     assert_int_equal(setsockopt(port, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);

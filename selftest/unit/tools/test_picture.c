@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tools/agx/command.h"
-#include "tools/agx/picture.h"
+#include "tools/agx/watch/picture.h"
 
 static char path[64];
 static struct chrome chrome;

@@ -8,19 +8,15 @@
 #include <stdint.h>
 
 #include "config/base/event_log.h"
-
-#define EVENTS_PAGE_BYTES (1u << 18)    /* more than an answer ever has */
+#include "tools/agx/watch/text_port.h"
 
 struct events {
-    int descriptor;
-    const char *address;
+    struct text_port port;
     uint64_t next;                  /* number of the event to ask for */
     uint64_t end;                   /* number of the next event that will happen */
     uint64_t now_us;                /* the appliance's clock when it last answered */
     /* private: only events.c */
-    char *page;                     /* the answer that is being read; from the heap */
-    uint32_t page_bytes;
-    char *line;                     /* the next line of it */
+    char *line;                     /* the next line of the answer */
 };
 
 /* EXIT_COMPLETE, or an exit code after a message. */

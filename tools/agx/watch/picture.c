@@ -10,7 +10,7 @@
  * Bounds: at most 2^20 slots of either kind, the most that an appliance has; an event takes O(1),
  * apart from the search for a free track.
  */
-#include "tools/agx/picture.h"
+#include "tools/agx/watch/picture.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -10,10 +10,9 @@
 #include <stdio.h>
 
 #include "tools/agx/dial.h"
-#include "tools/agx/events.h"
-#include "tools/agx/picture.h"
+#include "tools/agx/watch/events.h"
+#include "tools/agx/watch/picture.h"
 
-#define DEFAULT_TEXT_ADDRESS "127.0.0.1:7412"
 #define REST_MS              50
 #define SECONDS_MAX          1e9
 
@@ -68,7 +67,7 @@ static int take_answer(struct tracing *tracing)
 static int refuse_standstill(const struct tracing *tracing)
 {
     fprintf(stderr, "agx: %s: asked for event %" PRIu64 " of %" PRIu64 ", got nothing new\n",
-            tracing->events.address, tracing->events.next, tracing->events.end);
+            tracing->events.port.address, tracing->events.next, tracing->events.end);
     return EXIT_PROTOCOL;
 }
 
@@ -134,11 +133,11 @@ static int trace_to(struct tracing *tracing, const char *out, double seconds)
 
 int trace_main(const char *to, int argc, char **argv)
 {
-    const char *text = DEFAULT_TEXT_ADDRESS, *out = "trace.json";
+    const char *text = TEXT_PORT_ADDRESS, *out = "trace.json";
     double seconds = SECONDS_MAX;
     const struct argument rows[] = {
         {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0,
-         "the text port (default " DEFAULT_TEXT_ADDRESS ")"},
+         "the text port (default " TEXT_PORT_ADDRESS ")"},
         {"--seconds", "S", ARGUMENT_F64, &seconds, 0, SECONDS_MAX,
          "end after this; 0: what just happened (default: at ^C)"},
         {"--out", "FILE", ARGUMENT_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},

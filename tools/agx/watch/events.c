@@ -1,138 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: questions and answers of the text port's `events`, and one line of them as a struct event.
+ * What: the answers of the text port's `events`, and one line of them as a struct event.
  *
  *     12 8812345678 ran call=3 id=17 program=1:a5a50000 row=0 us=1234 fed=1 tokens=8
  *     next=13 end=13 lost=0 now_us=8812345999
  *     end
- *
- * Bounds: an answer takes at most ANSWER_MS and has at most EVENTS_PAGE_BYTES.
  */
-#include "tools/agx/events.h"
+#include "tools/agx/watch/events.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "tools/agx/dial.h"
-#include "tools/agx/printable.h"
-#include "tools/sdk/socket.h"
-
-#define ANSWER_MS 10000
 
 int events_open(struct events *events, const char *address)
 {
-    *events = (struct events){.descriptor = -1, .address = address,
-                              .page = malloc(EVENTS_PAGE_BYTES)};
-    if (events->page == NULL) {
-        fprintf(stderr, "agx: out of memory\n");
-        return EXIT_SYSTEM;
-    }
-    events->line = events->page;
-    events->page[0] = '\0';
-    enum agx_result result = agx_socket_connect(address, agx_socket_deadline(DIAL_TIMEOUT_MS),
-                                                &events->descriptor);
-    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(NULL, result, address);
+    *events = (struct events){0};
+    int code = text_port_open(&events->port, address);
+    events->line = events->port.page;
+    return code;
 }
 
 void events_close(struct events *events)
 {
-    if (events->descriptor >= 0) {
-        close(events->descriptor);
-    }
-    free(events->page);
-    *events = (struct events){.descriptor = -1};
+    text_port_close(&events->port);
+    events->line = NULL;
 }
 
 void events_rest(const struct events *events, uint32_t milliseconds)
 {
-    struct pollfd watched = {.fd = events->descriptor, .events = POLLIN};
+    struct pollfd watched = {.fd = events->port.descriptor, .events = POLLIN};
     (void)poll(&watched, 1, (int)milliseconds);
-}
-
-/* ---- questions and answers ------------------------------------------------------------------- */
-
-static enum agx_result send_question(const struct events *events, uint64_t deadline_ms)
-{
-    char question[40];
-    uint32_t sent = 0, moved = 0;
-    uint32_t count = (uint32_t)snprintf(question, sizeof question, "events %" PRIu64 "\n",
-                                        events->next);
-    enum agx_result result = AGX_OK;
-    while (sent < count && result == AGX_OK) {
-        result = agx_socket_wait(events->descriptor, POLLOUT, deadline_ms);
-        if (result == AGX_OK) {
-            result = agx_socket_send(events->descriptor, (const uint8_t *)question + sent,
-                                     count - sent, &moved);
-            sent += moved;
-            result = result == AGX_AGAIN ? AGX_OK : result;
-        }
-    }
-    return result;
-}
-
-/* The last line of an answer is `end`. */
-static bool is_whole(const struct events *events)
-{
-    static const char tail[] = "\nend\n";
-    uint32_t bytes = sizeof tail - 1;
-    return events->page_bytes >= bytes &&
-           memcmp(events->page + events->page_bytes - bytes, tail, bytes) == 0;
-}
-
-static enum agx_result receive_answer(struct events *events, uint64_t deadline_ms)
-{
-    events->page_bytes = 0;
-    while (!is_whole(events)) {
-        uint32_t moved = 0, room = EVENTS_PAGE_BYTES - 1 - events->page_bytes;
-        if (room == 0) {
-            return AGX_ERROR_PROTOCOL;
-        }
-        enum agx_result result = agx_socket_wait(events->descriptor, POLLIN, deadline_ms);
-        if (result == AGX_OK) {
-            result = agx_socket_receive(events->descriptor,
-                                        (uint8_t *)events->page + events->page_bytes, room,
-                                        &moved);
-            events->page_bytes += moved;
-            result = result == AGX_AGAIN ? AGX_OK : result;
-        }
-        if (result != AGX_OK) {
-            return result;
-        }
-    }
-    events->page[events->page_bytes] = '\0';
-    return AGX_OK;
 }
 
 int events_ask(struct events *events)
 {
-    uint64_t deadline_ms = agx_socket_deadline(ANSWER_MS);
-    enum agx_result result = send_question(events, deadline_ms);
-    if (result == AGX_OK) {
-        result = receive_answer(events, deadline_ms);
-    }
-    events->line = events->page;
-    if (result == AGX_ERROR_PROTOCOL) {
-        fprintf(stderr, "agx: %s: an answer without an end; is it a text port?\n",
-                events->address);
-        events->page[0] = '\0';
-        return EXIT_PROTOCOL;
-    }
-    if (result != AGX_OK) {
-        events->page[0] = '\0';
-        return dial_fail(NULL, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, events->address);
-    }
-    if (strncmp(events->page, "error", strlen("error")) == 0) {
-        events->page[strcspn(events->page, "\n")] = '\0';
-        fprintf(stderr, "agx: %s: ", events->address);
-        printable_write(events->page, stderr);      /* perhaps no appliance */
-        fputc('\n', stderr);
-        return EXIT_REFUSED;
-    }
-    return EXIT_COMPLETE;
+    char question[40];
+    snprintf(question, sizeof question, "events %" PRIu64 "\n", events->next);
+    int code = text_port_ask(&events->port, question);
+    events->line = events->port.page;
+    return code;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
