@@ -41,7 +41,7 @@ void loop_plan_memory(struct memory_plan *plan, const struct options *options,
     struct kvmem_settings kv;
     sched_settings_fill(&sched, options, limits);
     kvmem_settings_fill(&kv, limits);
-    event_log_plan_memory(plan, limits->events);
+    event_log_plan_memory(plan, limits->events, limits->ended);
     call_table_plan_memory(plan, limits->calls, limits->context_tokens);
     call_logprobs_plan_memory(plan, limits->calls, limits->logprob_tokens,
                               1 + limits->top_logprobs);
@@ -135,7 +135,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     sched.workflow.eot_id = settings->vocab->info.eot_id;
     loop->world_us = loop->now_us = world->now_us(world->self);
     loop->started_us = loop->call_done_us = loop->now_us;
-    event_log_init(&loop->event_log, limits->events, arena);
+    event_log_init(&loop->event_log, limits->events, limits->ended, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
     call_logprobs_init(&loop->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
     workflow_table_init(&loop->workflows, &limits->workflow, arena);
@@ -273,6 +273,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         .options = loop->settings.options,
         .limits = loop->settings.limits,
         .health = &health,
+        .wall_us = loop->world->wall_us(loop->world->self),
         .askers = &loop->settings.access.askers,
     };
     textport_poll(&loop->textport, &view, loop->now_us);

@@ -30,6 +30,13 @@ static uint64_t now_us(void *self)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+static uint64_t wall_us(void *self)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 static uint64_t tag_of(enum world_source source, uint32_t index)
 {
     return (uint64_t)source << 32 | index;
@@ -231,6 +238,7 @@ enum status world_linux_init(struct world_linux *linux_world, const struct share
     linux_world->world = (struct world){
         .self = linux_world,
         .now_us = now_us,
+        .wall_us = wall_us,
         .wait = wait_events,
         .accept = accept_peer,
         .watch = watch,

@@ -156,6 +156,7 @@ struct limits {
     uint32_t commands;              /* inbox capacity */
     uint32_t engines;               /* number of them: the length of every array of engines */
     uint32_t engine_threads;        /* of each */
+    uint32_t ended;                 /* calls that have ended in the event log; 0: none */
     uint32_t events;                /* entries of the event log at least; 0: none */
     uint32_t replies;               /* of ended calls, that net keeps; 0: none */
     uint32_t reply_tokens;          /* of all of them together */

@@ -245,6 +245,7 @@ static void derive_buffers(struct limits *limits, const struct options *options)
                       + limits->workflow.workflows; /* and for each workflow */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
+    limits->ended = smaller(options->limits_ended.number, UINT32_MAX);
     limits->replies = smaller(options->limits_replies.number, UINT32_MAX);
     uint64_t reply_tokens = larger(options->limits_reply_tokens.number, limits->context_tokens);
     limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;

@@ -160,6 +160,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     sched_note(sched, call, now_us,
                (struct event_what){EVENT_FINISHED, {finish, status_wire(status),
                                                     call->generated_tokens, call->preemptions}});
+    event_log_note_ended(sched->settings.event_log, now_us, call);
     if (call->workflow != CALL_NONE) {
         sched_workflow_ended(&sched->workflows, call->slot);
     }

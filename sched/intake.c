@@ -25,6 +25,7 @@ static void refuse(struct sched *sched, struct call *call, enum status status, u
     call->finish = CALL_FINISH_REFUSED;
     call->status = status;
     call->finished_us = now_us;
+    event_log_note_ended(sched->settings.event_log, now_us, call);
     sched->stats->calls_refused++;
     sched_note(sched, call, now_us, (struct event_what){EVENT_REFUSED, {status_wire(status)}});
     exchange_emit(sched->exchange, call);

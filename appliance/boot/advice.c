@@ -31,6 +31,7 @@ static const struct knob knobs[] = {
     {"kv", "host_ratio", 0, "0"},
     {"kv", "device_blocks", 0, "0"},
     {"kv", "type", 0, "f16"},
+    {"limits", "ended", 0, "0"},
     {"workflow", "workflows", 0, NULL},
     {"limits", "context_tokens", 512, NULL},
     {"sched", "prefill_tokens", 32, NULL},

@@ -4,7 +4,7 @@
  * write its function and add its row.
  * Invariants: no prompt, no output and no whole program id appears; lines have at most 512 bytes,
  * those of tables (`programs`, `connections`) at most 224 (config/limits.c relies on it).
- * `events` may be longer than the room: it ends where the room does and says where to go on.
+ * `events` and `ended` may be longer than the room: they end where it does and say how to go on.
  * Bounds: O(slots of the table shown), within one pass; no stdio, no allocation.
  */
 #include "appliance/text/page.h"
@@ -13,18 +13,19 @@
 #include <strings.h>
 
 #include "config/base/assert.h"
-#include "appliance/text/agent.h"
-#include "appliance/text/calls.h"
-#include "appliance/text/column.h"
-#include "appliance/text/connections.h"
-#include "appliance/text/engines.h"
-#include "appliance/text/events.h"
-#include "appliance/text/health_line.h"
-#include "appliance/text/metrics.h"
-#include "appliance/text/programs.h"
-#include "appliance/text/stats.h"
-#include "appliance/text/workflows.h"
+#include "appliance/text/page/agent.h"
+#include "appliance/text/page/calls.h"
+#include "appliance/text/page/column.h"
+#include "appliance/text/page/connections.h"
+#include "appliance/text/page/engines.h"
+#include "appliance/text/page/events.h"
+#include "appliance/text/page/health_line.h"
+#include "appliance/text/page/metrics.h"
+#include "appliance/text/page/programs.h"
+#include "appliance/text/page/stats.h"
+#include "appliance/text/page/workflows.h"
 
+#define TEXTPAGE_ENDED         "ended"
 #define HASH_SHOWN_BYTES       4
 #define REAL_PERCENT_MAX       99999
 
@@ -243,7 +244,9 @@ static const struct command_row {
     {"workflows", "what became of the operators of open workflows", textpage_workflows},
     {"queues", "the scheduler's queues", show_queues},
     {"kv", "the KV blocks", show_kv},
-    {"events", "what happened last; events N: from number N on", NULL},  /* it takes an argument */
+    /* These take an argument. */
+    {"events", "what happened last; events N: from number N on; events 12:03: from then on", NULL},
+    {TEXTPAGE_ENDED, "calls that have ended; ended N, ended 12:03 (UTC) as for events", NULL},
     {"config", "every option, its value and where it came from", show_config},
     {TEXTPAGE_AGENT, "a line for HAProxy's agent-check, then the close", textpage_agent},
     {"quit", "close the connection", show_nothing},
@@ -293,7 +296,9 @@ bool textpage_render(struct text *page, const char *line, uint32_t bytes,
     }
     const struct command_row *row = find_row(line, name_bytes);
     if (row != NULL && row->show == NULL) {
-        return textevents_render(page, line + word_at, bytes - word_at, view, now_us);
+        const struct textevents_question question = {
+            strcmp(row->name, TEXTPAGE_ENDED) == 0, line + word_at, bytes - word_at};
+        return textevents_render(page, &question, view, now_us);
     }
     if (row == NULL || word_at < bytes) {
         return false;

@@ -22,4 +22,5 @@ struct textport_view {
     const struct limits *limits;
     const struct health *health;
     const struct config_peers *askers;      /* beyond loopback */
+    uint64_t wall_us;                       /* the wall clock now */
 };

@@ -92,6 +92,28 @@ void text_add_hex(struct text *text, const uint8_t *bytes, uint32_t count)
     }
 }
 
+/* Years begin in March here, so that the leap day is the last one of a year (civil_from_days of
+ * Hinnant's). */
+void text_add_wall(struct text *text, uint64_t wall_us)
+{
+    uint64_t seconds = wall_us / 1000000, days = seconds / 86400 + 719468, second = seconds % 86400;
+    uint64_t era = days / 146097, day = days % 146097;
+    uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    uint64_t rest = day - (365 * year + year / 4 - year / 100);
+    uint64_t month = (5 * rest + 2) / 153;
+    const struct { uint64_t value; char after[2]; } parts[] = {
+        {month < 10 ? month + 3 : month - 9, "-"}, {rest - (153 * month + 2) / 5 + 1, "T"},
+        {second / 3600, ":"}, {second / 60 % 60, ":"}, {second % 60, "."}};
+    text_add_u64_padded(text, 400 * era + year + (month < 10 ? 0 : 1), 4, '0');
+    text_add(text, "-");
+    for (uint32_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        text_add_u64_padded(text, parts[i].value, 2, '0');
+        text_add(text, parts[i].after);
+    }
+    text_add_u64_padded(text, wall_us / 1000 % 1000, 3, '0');
+    text_add(text, "Z");
+}
+
 void text_pad_to(struct text *text, uint32_t line_start, uint32_t column)
 {
     ASSERT(line_start <= text->length);

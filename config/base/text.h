@@ -25,6 +25,8 @@ void text_add_u64_padded(struct text *text, uint64_t value, uint32_t width, char
 void text_add_fixed(struct text *text, uint64_t value, uint32_t decimals);
 /* Lower-case hexadecimal, two digits a byte. */
 void text_add_hex(struct text *text, const uint8_t *bytes, uint32_t count);
+/* A time of the wall clock, in UTC: "2026-11-24T12:03:07.123Z". Before 1970 there is none. */
+void text_add_wall(struct text *text, uint64_t wall_us);
 /* Spaces up to `column`, counted from offset `line_start`; none if the line is longer already. */
 void text_pad_to(struct text *text, uint32_t line_start, uint32_t column);
 /* Writes a zero after the text, over its last byte when there is no room. */

@@ -71,6 +71,7 @@ enum world_fault {
 struct world {
     void *self;
     uint64_t (*now_us)(void *self);                 /* monotonic */
+    uint64_t (*wall_us)(void *self);                /* since 1970, UTC: for what people read */
     /* Waits until `until_us` (UINT64_MAX: for ever) or an event; returns the number of events.
      * Readiness is level-triggered: what was not consumed is reported again. */
     uint32_t (*wait)(void *self, struct world_event *events, uint32_t max, uint64_t until_us);

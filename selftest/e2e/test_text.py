@@ -2,6 +2,7 @@
 """The text port of the real binary: every command, both HTTP requests, true health."""
 import asyncio
 import contextlib
+import datetime
 import os
 import signal
 import socket
@@ -98,6 +99,24 @@ def test_stats_count_what_happened():
         assert stats["tokens_generated"] == 20 and stats["tokens_prompt"] == 15, stats
         wait_for(lambda: a.stats()["connections_open"] == 0, "connection is counted out")
         assert a.stats()["kv_blocks_used"] == 0 and a.stats()["calls_open"] == 0
+
+
+def test_ended_calls_are_on_record_by_number_and_by_time():
+    with Appliance() as a, Client(a.tcp) as c:
+        for i in range(3):
+            c.generate(i + 1, [1, 2, 3], max_tokens=4).check()
+        wait_for(lambda: a.stats()["calls_open"] == 0, "all have ended")
+        lines = a.text("ended").splitlines()
+        assert [line.split()[0] for line in lines[:-1]] == ["0", "1", "2"], lines
+        assert all(" length who=tcp program=" in line and " output=4 " in line
+                   for line in lines[:-1]), lines
+        minute = lines[0].split()[2][11:16]
+        assert a.text("ended " + minute).splitlines()[:-1] == lines[:-1], minute
+        assert a.text("ended 2").splitlines()[0] == lines[2]
+        now = lines[-1].split("now=")[1]
+        assert abs(datetime.datetime.now(datetime.timezone.utc) -
+                   datetime.datetime.fromisoformat(now.replace("Z", "+00:00"))
+                   ) < datetime.timedelta(minutes=10), now
 
 
 def test_health_leaves_ready_when_the_worker_is_stopped():

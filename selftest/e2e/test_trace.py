@@ -27,7 +27,7 @@ def events(a):
             if line.startswith("next="):
                 at, end = int(fields["next"]), int(fields["end"])
             else:
-                found.append((int(words[0]), int(words[1]), words[2], fields))
+                found.append((int(words[0]), int(words[1]), words[3], fields))
     return found
 
 
@@ -281,7 +281,8 @@ def test_a_port_that_does_not_answer_is_not_asked_for_ever():
         peer, _ = listener.accept()
         with peer:
             while peer.recv(100):
-                peer.sendall(b"7 8 engine_lost\nnext=3 end=9 lost=0 now_us=9\nend\n")
+                peer.sendall(b"7 8 2026-11-24T12:03:07.123Z engine_lost\n"
+                             b"next=3 end=9 lost=0 now_us=9\nend\n")
         _, error = tracing.communicate(timeout=HANG_S)
         assert tracing.returncode == 6 and "event 3 of 9" in error, error
         assert Trace(path).named("engine_lost", "i")

@@ -313,6 +313,7 @@ void fake_world_init(struct fake_world *fake)
     fake->world = (struct world){
         .self = fake,
         .now_us = now_us,
+        .wall_us = now_us,
         .wait = wait_events,
         .accept = accept_peer,
         .watch = watch,

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "appliance/text/agent.c"
-#include "appliance/text/connections.c"
-#include "appliance/text/events.c"
+#include "appliance/text/page/agent.c"
+#include "appliance/text/page/connections.c"
+#include "appliance/text/page/events.c"
 #include "appliance/text/page.c"
 #include "appliance/text/port.c"
 #include "appliance/text/request.c"

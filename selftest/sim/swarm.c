@@ -150,6 +150,7 @@ static uint32_t draw_limits(struct sim *sim)
         1000 + (unsigned long long)sim_time(sim, 600 * SIM_SECOND_US));
     set(sim, "limits.drain=%lluus", (unsigned long long)sim_time(sim, 30 * SIM_SECOND_US));
     set(sim, "limits.events=%u", sim_choose(sim, 2) * 256);
+    set(sim, "limits.ended=16");
     return context_tokens;
 }
 

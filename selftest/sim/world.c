@@ -149,6 +149,7 @@ void sim_world_init(struct sim *sim)
     sim->world = (struct world){
         .self = sim,
         .now_us = now_us,
+        .wall_us = now_us,
         .wait = wait_events,
         .accept = sim_accept,
         .watch = watch,

@@ -129,7 +129,7 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
         .tokens_max = PREFILL_TOKENS + BATCH + STANDBYS, .blocks_per_call = kv.blocks_per_call,
         .moves_max = kvmem_moves_max(BLOCKS)};
     step_layout_init(&bench.step.layout);
-    event_log_plan_memory(&plan, EVENTS_COUNT);
+    event_log_plan_memory(&plan, EVENTS_COUNT, 0);
     call_table_plan_memory(&plan, calls, CONTEXT_TOKENS);
     exchange_plan_memory(&plan, &(struct exchange_counts){.commands = COMMANDS, .calls = calls});
     kvmem_plan_memory(&plan, &kv);
@@ -138,7 +138,7 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
     if (arena_map(&arena, memory_plan_bytes(&plan, MEMORY_CORE), false) != STATUS_OK) {
         fail("no memory");
     }
-    event_log_init(&bench.event_log, EVENTS_COUNT, &arena);
+    event_log_init(&bench.event_log, EVENTS_COUNT, 0, &arena);
     call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
     exchange_init(&bench.exchange, &(struct exchange_counts){.commands = COMMANDS, .calls = calls},
                   &arena);

@@ -286,6 +286,7 @@ void lab_world_init(struct lab *lab)
     lab->world = (struct world){
         .self = lab,
         .now_us = now_us,
+        .wall_us = now_us,
         .wait = wait_events,
         .accept = accept_client,
         .watch = watch,

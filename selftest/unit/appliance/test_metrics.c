@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/appliance/textport_rig.h"
 
-#include "appliance/text/metrics.h"
+#include "appliance/text/page/metrics.h"
 
 static char bytes[BOUND_METRICS_BYTES + 1];
 

@@ -223,6 +223,7 @@ static void test_programs_name_domain_class_and_client(void **state)
     assert_contains(ask(peer, "programs\n"),
                     " - user:1000        -                -                        -\n");
     memcpy(tenants[0].name, "research", sizeof "research");
+    tenants[0].domain = programs[1].domain;
     assert_contains(ask(peer, "programs\n"), " - research         - ");
 }
 
@@ -313,131 +314,6 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
     }
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
-
-static void note_steps(uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        event_log_note(&event_log, 500 + event_log.next, (struct event_what){EVENT_STEP_ENDED,
-                                                                             {77}});
-    }
-}
-
-static uint32_t count_lines(const char *text)
-{
-    uint32_t lines = 0;
-    for (; (text = strchr(text, '\n')) != NULL; text++) {
-        lines++;
-    }
-    return lines;
-}
-
-static void test_events_are_lines_with_numbers(void **state)
-{
-    (void)state;
-    struct peer *peer = connect_peer();
-    assert_string_equal(ask(peer, "events\n"), "next=0 end=0 lost=0 now_us=1000000\nend\n");
-    uint32_t slot = call_take(&calls);
-    struct call *call = &calls.calls[slot];
-    call->client_call_id = 17;
-    memset(call->program_id, 0xa5, sizeof call->program_id);
-    call->program = 2;
-    event_log_note_program(&event_log, 11, 2, call->program_id,
-                         (struct event_what){.kind = EVENT_PROGRAM_STARTED});
-    event_log_note_call(&event_log, 12, call, (struct event_what){EVENT_RAN, {3, 900, 5, 8}});
-    event_log_note(&event_log, 13, (struct event_what){.kind = EVENT_ENGINE_LOST});
-    assert_string_equal(ask(peer, "events\n"),
-                        "0 11 program_started program=2:a5a5a5a5\n"
-                        "1 12 ran call=0 id=17 program=2:a5a5a5a5 row=3 us=900 fed=5 tokens=8\n"
-                        "2 13 engine_lost\n"
-                        "next=3 end=3 lost=0 now_us=1000000\nend\n");
-    assert_string_equal(ask(peer, " EVENTS \t 2 \n"),
-                        "2 13 engine_lost\nnext=3 end=3 lost=0 now_us=1000000\nend\n");
-}
-
-static void test_events_go_on_page_by_page_and_say_what_is_lost(void **state)
-{
-    (void)state;
-    struct peer *peer = connect_peer();
-    note_steps(128 + 40);
-    const char *text = ask(peer, "events 7\n");
-    uint32_t lines = count_lines(text) - 2;
-    assert_true(lines >= 15 && lines < 128);    /* the page has 16,864 bytes */
-    assert_starts(text, "40 540 step_ended us=77\n");
-    char line[64];
-    snprintf(line, sizeof line, "\nnext=%u end=168 lost=33 now_us=1000000\nend\n", 40 + lines);
-    assert_ends(text, line);
-    for (uint32_t next = 40 + lines; next < 168; next += count_lines(text) - 2) {
-        snprintf(line, sizeof line, "events %u\n", next);
-        text = ask(peer, line);
-        snprintf(line, sizeof line, "%u %u step_ended us=77\n", next, 500 + next);
-        assert_starts(text, line);
-    }
-    assert_ends(text, "\nnext=168 end=168 lost=0 now_us=1000000\nend\n");
-    /* From the oldest that is kept, and from the one before it. */
-    for (uint32_t lost = 0; lost <= 1; lost++) {
-        snprintf(line, sizeof line, "events %u\n", 40 - lost);
-        text = ask(peer, line);
-        assert_starts(text, "40 540 step_ended us=77\n");
-        assert_contains(text, lost == 0 ? " lost=0 " : " lost=1 ");
-    }
-    /* Without a number: the last ones. */
-    text = ask(peer, "events\n");
-    assert_int_equal(count_lines(text) - 2, lines);
-    assert_contains(text, "\n167 667 step_ended us=77\nnext=168 ");
-}
-
-static void test_events_from_anywhere_are_answered_or_refused(void **state)
-{
-    static const char *const beyond[] = {"events 3\n", "events 4\n",
-                                         "events 18446744073709551615\n",
-                                         "events 000000000000000000000000000000000003\n"};
-    static const char *const wrong[] = {"events 18446744073709551616\n", "events -1\n",
-                                        "events 1 2\n", "events 0x1\n", "events 1e3\n",
-                                        "events x\n", "eventsx\n", "event\n", "stats 1\n",
-                                        "events 99999999999999999999999999999999999999\n"};
-    (void)state;
-    struct peer *peer = connect_peer();
-    note_steps(3);
-    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
-        assert_string_equal(ask(peer, beyond[i]), "next=3 end=3 lost=0 now_us=1000000\nend\n");
-    }
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_string_equal(ask(peer, wrong[i]), "error unknown command, try help\nend\n");
-    }
-    assert_true(peer->open);
-    event_log = (struct event_log){0};
-    assert_string_equal(ask(peer, "events 0\n"),
-                        "error no events are kept, limits.events is 0\nend\n");
-}
-
-static void test_events_of_the_longest_lines_fit_the_page(void **state)
-{
-    (void)state;
-    uint32_t slot = call_take(&calls);
-    calls.calls[slot].client_call_id = UINT64_MAX;
-    calls.calls[slot].program = UINT32_MAX - 1;
-    event_log.next = UINT64_MAX - 1000;           /* numbers of 20 digits */
-    for (uint32_t i = 0; i < 128; i++) {
-        uint32_t kind = i % EVENT_KINDS_COUNT;
-        event_log_note_call(&event_log, UINT64_MAX, &calls.calls[slot],
-                          (struct event_what){kind, {UINT32_MAX, UINT32_MAX, UINT32_MAX,
-                                                     UINT32_MAX}});
-        event_log.events[(event_log.next - 1) & (event_log.capacity - 1)].call = CALL_NONE - 1;
-    }
-    now = UINT64_MAX - 20 * TEXTPORT_IDLE_US;
-    const char *text = ask(connect_peer(), "events 0\n");
-    assert_null(strstr(text, "cut"));
-    assert_ends(text, "\nend\n");
-    assert_true(count_lines(text) > 15);
-    ptrdiff_t longest = 0;
-    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
-        ptrdiff_t bytes = strchr(line, '\n') + 1 - line;
-        longest = bytes > longest ? bytes : longest;
-    }
-    assert_true(longest == 192);                /* LINE_BYTES_MAX of events.c */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,10 +331,6 @@ int main(void)
         cmocka_unit_test_setup(test_config_says_where_values_come_from, set_up),
         cmocka_unit_test_setup(test_quit_closes, set_up),
         cmocka_unit_test_setup(test_pages_as_large_as_the_tables_are_never_cut, set_up),
-        cmocka_unit_test_setup(test_events_are_lines_with_numbers, set_up),
-        cmocka_unit_test_setup(test_events_go_on_page_by_page_and_say_what_is_lost, set_up),
-        cmocka_unit_test_setup(test_events_from_anywhere_are_answered_or_refused, set_up),
-        cmocka_unit_test_setup(test_events_of_the_longest_lines_fit_the_page, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

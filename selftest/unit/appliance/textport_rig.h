@@ -139,7 +139,8 @@ static const struct textport_view view = {.stats = &stats, .sched = &sched, .net
                                           .calls = &calls, .event_log = &event_log,
                                           .options = &options,
                                           .limits = &limits, .health = &health,
-                                          .askers = &askers};
+                                          .askers = &askers,
+                                          .wall_us = UINT64_C(1795521787123000)};
 
 static inline int set_up(void **state)
 {
@@ -179,7 +180,7 @@ static inline int set_up(void **state)
                              .last_step_age_us = {5000}, .last_completion_age_us = UINT64_MAX,
                              .uptime_us = 9000000};
     config_defaults(&options);
-    event_log_init(&event_log, 128, arena);
+    event_log_init(&event_log, 128, 32, arena);
     call_table_init(&calls, 3, 64, arena);
     kvmem_init(&kv, &(struct kvmem_settings){.device_blocks = 16, .host_blocks = 5,
                                              .block_tokens = 16, .calls = 3, .holders = 1,

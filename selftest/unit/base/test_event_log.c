@@ -22,7 +22,7 @@ static void note(uint32_t count)
 static void test_ring_keeps_the_last_and_forgets_the_oldest(void **state)
 {
     (void)state;
-    event_log_init(&event_log, 8, test_arena());
+    event_log_init(&event_log, 8, 0, test_arena());
     assert_int_equal(event_log_first(&event_log), 0);
     for (uint32_t noted = 1; noted <= 50; noted++) {
         note(1);
@@ -47,8 +47,8 @@ static void test_capacity_is_rounded_up_and_planned_to_the_byte(void **state)
         struct arena *arena = test_arena();
         static struct memory_plan plan;
         plan = (struct memory_plan){0};
-        event_log_plan_memory(&plan, cases[i].asked);
-        event_log_init(&event_log, cases[i].asked, arena);
+        event_log_plan_memory(&plan, cases[i].asked, 0);
+        event_log_init(&event_log, cases[i].asked, 0, arena);
         assert_int_equal(event_log.capacity, cases[i].kept);
         assert_int_equal(arena->used_bytes, memory_plan_bytes(&plan, MEMORY_CORE));
     }
@@ -59,7 +59,7 @@ static void test_without_a_ring_nothing_is_noted(void **state)
     static const uint8_t id[CALL_PROGRAM_ID_BYTES];
     const struct call none = {0};
     (void)state;
-    event_log_init(&event_log, 0, test_arena());
+    event_log_init(&event_log, 0, 0, test_arena());
     note(3);
     struct event_log *event_logs[] = {&event_log, NULL};
     for (size_t i = 0; i < 2; i++) {
@@ -78,7 +78,7 @@ static void test_events_say_whose_they_are_and_no_whole_id(void **state)
     struct call_table table;
     (void)state;
     call_table_init(&table, 4, 16, arena);
-    event_log_init(&event_log, 4, arena);
+    event_log_init(&event_log, 4, 0, arena);
     uint32_t slot = call_take(&table);
     struct call *call = &table.calls[slot];
     call->client_call_id = UINT64_MAX;

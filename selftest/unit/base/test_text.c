@@ -37,6 +37,21 @@ static void test_add_numbers(void **state)
     assert_is("0 18446744073709551615    4212345");
 }
 
+static void test_add_wall_clock(void **state)
+{
+    static const struct { uint64_t seconds; const char *text; } cases[] = {
+        {0, "1970-01-01T00:00:00.999Z"}, {951782400, "2000-02-29T00:00:00.999Z"},
+        {951868799, "2000-02-29T23:59:59.999Z"}, {951868800, "2000-03-01T00:00:00.999Z"},
+        {1735689599, "2024-12-31T23:59:59.999Z"}, {1795521787, "2026-11-24T12:03:07.999Z"},
+        {4107542400, "2100-03-01T00:00:00.999Z"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin(60);
+        text_add_wall(&text, cases[i].seconds * 1000000 + 999999);
+        assert_is(cases[i].text);
+    }
+}
+
 static void test_add_fixed(void **state)
 {
     (void)state;
@@ -96,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_add_numbers),
+        cmocka_unit_test(test_add_wall_clock),
         cmocka_unit_test(test_add_fixed),
         cmocka_unit_test(test_add_hex_and_padding),
         cmocka_unit_test(test_add_without_room_leaves_the_piece_out),

@@ -15,7 +15,7 @@ static struct bench *start(struct sched_settings settings, const struct kvmem_se
     static _Alignas(ARENA_ALIGN_BYTES) uint8_t memory[4096 * sizeof(struct event)];
     struct arena arena;
     arena_init(&arena, memory, sizeof memory);
-    event_log_init(&event_log, 4096, &arena);
+    event_log_init(&event_log, 4096, 0, &arena);
     bench->sched.settings.event_log = &event_log;
     return bench;
 }

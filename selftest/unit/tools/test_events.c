@@ -13,6 +13,8 @@
 #include "tools/agx/command.h"
 #include "tools/agx/watch/events.h"
 
+#define WALL " 2026-11-24T12:03:07.123Z "
+
 static struct events events;
 static int port;
 
@@ -59,11 +61,11 @@ static void test_question_and_answer(void **state)
     uint64_t number = 0;
     (void)state;
     events.next = 12;
-    answer("12 900 ran call=3 id=18446744073709551615 program=1:a5b60001 row=4 us=77 fed=5 "
+    answer("12 900" WALL "ran call=3 id=18446744073709551615 program=1:a5b60001 row=4 us=77 fed=5 "
            "tokens=8\n"
-           "13 901 program_ended program=0:00000000\n"
-           "14 902 engine_lost\n"
-           "next=15 end=20 lost=0 now_us=903\nend\n");
+           "13 901" WALL "program_ended program=0:00000000\n"
+           "14 902" WALL "engine_lost\n"
+           "next=15 end=20 lost=0 now_us=903 now=2026-11-24T12:03:07.123Z\nend\n");
     assert_int_equal(events_ask(&events), EXIT_COMPLETE);
     assert_true(read(port, asked, sizeof asked - 1) > 0);
     assert_string_equal(asked, "events 12\n");
@@ -95,14 +97,19 @@ static void test_question_and_answer(void **state)
 static void test_lines_that_are_no_event_are_passed_over(void **state)
 {
     static const char *const lines[] = {
-        "", " ", "12", "12 900", "12 900 ", "12 900 nonsense", "x 900 engine_lost",
-        "12 x engine_lost", "-1 900 engine_lost", "12 900 engine_lost ", "12 900 engine_los",
-        "12 900 engine_lost call=1", "12 900 step_ended", "12 900 step_ended us=",
-        "12 900 step_ended us=4294967296", "12 900 step_ended us=1 us=2",
-        "12 900 finished reason=1 code=0 tokens=3", "18446744073709551616 900 engine_lost",
-        "12 900 paused call=1 id=2 program=1:a5", "12 900 paused call=1 id=2 program=1:a5b6000g",
-        "12 900 paused call=1 id=2 program=1:", "12 900 paused call=1 program=1:a5b60001",
-        "12 900 paused call=4294967296 id=2", "12 900 paused id=2 call=1",
+        "12 900 engine_lost", "12 900 2026-11-24 engine_lost",
+        "12 900 2026-11-24T12:03:07.12aZ engine_lost", "", " ", "12", "12 900", "12 900 ",
+        "12 900" WALL "nonsense", "x 900" WALL "engine_lost", "12 x" WALL "engine_lost",
+        "-1 900" WALL "engine_lost", "12 900" WALL "engine_lost ", "12 900" WALL "engine_los",
+        "12 900" WALL "engine_lost call=1", "12 900" WALL "step_ended",
+        "12 900" WALL "step_ended us=", "12 900" WALL "step_ended us=4294967296",
+        "12 900" WALL "step_ended us=1 us=2", "12 900" WALL "finished reason=1 code=0 tokens=3",
+        "18446744073709551616 900" WALL "engine_lost",
+        "12 900" WALL "paused call=1 id=2 program=1:a5",
+        "12 900" WALL "paused call=1 id=2 program=1:a5b6000g",
+        "12 900" WALL "paused call=1 id=2 program=1:",
+        "12 900" WALL "paused call=1 program=1:a5b60001",
+        "12 900" WALL "paused call=4294967296 id=2", "12 900" WALL "paused id=2 call=1",
         "next=5", "next=5 end=5 lost=0 now_us=", "next=x end=5 lost=0 now_us=3"};
     struct event event;
     (void)state;
@@ -115,7 +122,7 @@ static void test_lines_that_are_no_event_are_passed_over(void **state)
         assert_int_equal(events.next, 0);
     }
     uint64_t number = 0;
-    answer("rubbish\n7 8 engine_lost\n\xff\xfe\nend\n");
+    answer("rubbish\n7 8" WALL "engine_lost\n\xff\xfe\nend\n");
     assert_int_equal(events_ask(&events), EXIT_COMPLETE);
     assert_true(events_take(&events, &number, &event));
     assert_int_equal(event.time_us, 8);

@@ -2,8 +2,8 @@
 /*
  * What: the answers of the text port's `events`, and one line of them as a struct event.
  *
- *     12 8812345678 ran call=3 id=17 program=1:a5a50000 row=0 us=1234 fed=1 tokens=8
- *     next=13 end=13 lost=0 now_us=8812345999
+ *     12 8812345678 2026-11-24T12:03:07.123Z ran call=3 id=17 program=1:a5a50000 row=0 us=1234 ...
+ *     next=13 end=13 lost=0 now_us=8812345999 now=2026-11-24T12:03:07.123Z
  *     end
  */
 #include "tools/agx/watch/events.h"
@@ -112,12 +112,25 @@ static bool take_kind(const char **at, uint32_t *kind)
     return false;
 }
 
+/* ` 2026-11-24T12:03:07.123Z `: the monotonic time has it all. */
+static bool take_wall(const char **at)
+{
+    static const char form[] = " 0000-00-00T00:00:00.000Z ";
+    for (uint32_t i = 0; i < sizeof form - 1; i++, ++*at) {
+        bool is_digit = **at >= '0' && **at <= '9';
+        if (form[i] == '0' ? !is_digit : **at != form[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A whole line, or nothing. */
 static bool parse_event(const char *at, uint64_t *number, struct event *event)
 {
     *event = (struct event){.call = CALL_NONE, .program = EVENT_PROGRAM_NONE};
     if (!take_number(&at, UINT64_MAX, number) || !take_word(&at, " ") ||
-        !take_number(&at, UINT64_MAX, &event->time_us) || !take_word(&at, " ") ||
+        !take_number(&at, UINT64_MAX, &event->time_us) || !take_wall(&at) ||
         !take_kind(&at, &event->what.kind)) {
         return false;
     }

@@ -27,6 +27,7 @@ import protocol  # noqa: E402
 
 PLAN_MIB_MAX = 4
 SMALL = ("limits.calls=16", "limits.programs=16", "limits.connections=4", "limits.events=256",
+         "limits.ended=256",
          "limits.context_tokens=256", "net.send_bytes=16KiB", "sched.batch=4", "sched.standby=2",
          "sched.prefill_tokens=64", "engine.threads=1", "net.tcp=", "text.listen=",
          f"model.path={ROOT}/build/model-tiny.gguf")

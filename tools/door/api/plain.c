@@ -23,7 +23,7 @@ void plain_health(struct request *request, const json_t *body)
     }
 }
 
-/* By the conventions of the appliance's own (appliance/text/metrics.c). */
+/* By the conventions of the appliance's own (appliance/text/page/metrics.c). */
 struct metric {
     const char *name, *type, *help;
     uint64_t value;

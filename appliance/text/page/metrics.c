@@ -8,7 +8,7 @@
  * exact; two are shown for each octave, from 255 us to over an hour.
  * Bounds: O(statistics + histograms * buckets); at most BOUND_METRICS_BYTES.
  */
-#include "appliance/text/metrics.h"
+#include "appliance/text/page/metrics.h"
 
 #include <string.h>
 

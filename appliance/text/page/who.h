@@ -12,8 +12,8 @@ void text_add_name(struct text *page, const char *name, uint32_t bytes, uint32_t
 /* The key that the client has proved to have, `user:1000` on the unix socket, or a dash. */
 void text_add_client(struct text *page, const struct net *net,
                      const struct net_connection *connection);
-/* The trust domain of a program: its name, `user:1000`, `tcp` for TCP without keys. */
-void text_add_domain(struct text *page, const struct sched *sched, const struct program *program);
+/* A trust domain: its name, `user:1000`, `tcp` for TCP without keys. O(tenants). */
+void text_add_domain(struct text *page, const struct sched *sched, uint64_t domain);
 /* The connection that the program's last call came by; NULL: it is closed. */
 const struct net_connection *text_connection_of(const struct net *net,
                                                 const struct program *program);

@@ -3,10 +3,10 @@
  * What: the page `programs`: a line for each entry of the process table.
  * Invariant: no whole program id appears; long names are cut, `connections` has them whole.
  */
-#include "appliance/text/programs.h"
+#include "appliance/text/page/programs.h"
 
-#include "appliance/text/column.h"
-#include "appliance/text/who.h"
+#include "appliance/text/page/column.h"
+#include "appliance/text/page/who.h"
 
 #define PROGRAM_ID_SHOWN_BYTES 4
 #define PROGRAM_THREADS_SHOWN  4
@@ -81,7 +81,7 @@ static void add_names(struct text *page, const struct textport_view *view,
     const char *name = connection != NULL ? connection->name : "";
     text_add(page, " ");
     uint32_t start = page->length;
-    text_add_domain(page, view->sched, program);
+    text_add_domain(page, view->sched, program->domain);
     text_pad_to(page, start, TEXT_DOMAIN_COLUMNS + 1);
     start = page->length;
     text_add_name(page, class_name, class != NULL ? sizeof class->name : 0, CLASS_COLUMNS);

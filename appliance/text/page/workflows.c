@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "appliance/text/workflows.h"
+#include "appliance/text/page/workflows.h"
 
-#include "appliance/text/column.h"
+#include "appliance/text/page/column.h"
 #include "config/base/assert.h"
 
 static const char *state_name(const struct workflow *flow)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "appliance/text/who.h"
+#include "appliance/text/page/who.h"
 
 #include "config/base/assert.h"
 
@@ -31,19 +31,30 @@ void text_add_client(struct text *page, const struct net *net,
     }
 }
 
-void text_add_domain(struct text *page, const struct sched *sched, const struct program *program)
+/* The name that a key gives to the domain; NULL: none does, or sched.tenants = off. */
+static const char *name_of(const struct sched *sched, uint64_t domain)
 {
-    ASSERT(program->tenant < sched->tenants.count);
-    const struct sched_tenant *tenant = &sched->tenants.of[program->tenant];
-    if (program->domain == 0) {
+    for (uint32_t i = 0; i < sched->tenants.count; i++) {
+        const struct sched_tenant *tenant = &sched->tenants.of[i];
+        if (tenant->domain == domain && tenant->name[0] != '\0') {
+            return tenant->name;
+        }
+    }
+    return NULL;
+}
+
+void text_add_domain(struct text *page, const struct sched *sched, uint64_t domain)
+{
+    const char *name = name_of(sched, domain);
+    if (domain == 0) {
         text_add(page, "tcp");
-    } else if (tenant->name[0] != '\0') {
-        text_add_name(page, tenant->name, sizeof tenant->name, TEXT_DOMAIN_COLUMNS);
-    } else if (net_domain_is_user(program->domain)) {
-        add_user(page, program->domain);
+    } else if (name != NULL) {
+        text_add_name(page, name, SCHED_TENANT_NAME_BYTES, TEXT_DOMAIN_COLUMNS);
+    } else if (net_domain_is_user(domain)) {
+        add_user(page, domain);
     } else {
-        text_add(page, "key:");         /* sched.tenants = off: only net knows its name */
-        text_add_u64(page, (uint32_t)program->domain);
+        text_add(page, "key:");
+        text_add_u64(page, (uint32_t)domain);
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What: the page `calls`: a line for each call that holds a slot. */
-#include "appliance/text/calls.h"
+#include "appliance/text/page/calls.h"
 
-#include "appliance/text/column.h"
+#include "appliance/text/page/column.h"
 #include "config/base/assert.h"
 
 static const char *call_state_name(const struct sched *sched, const struct call *call)

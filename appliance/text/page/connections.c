@@ -5,10 +5,10 @@
  * Invariant: a line has at most 184 bytes.
  * Bounds: O(limits.connections).
  */
-#include "appliance/text/connections.h"
+#include "appliance/text/page/connections.h"
 
-#include "appliance/text/column.h"
-#include "appliance/text/who.h"
+#include "appliance/text/page/column.h"
+#include "appliance/text/page/who.h"
 #include "config/base/assert.h"
 
 #define ADDRESS_COLUMNS 40      /* the longest IPv6 address and a space */

@@ -3,7 +3,7 @@
  * What: health as one line: the word, the reason, and how long ago things last happened.
  * Invariant: scripts read it: its first word and the names of its values stay.
  */
-#include "appliance/text/health_line.h"
+#include "appliance/text/page/health_line.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * to other boxes.
  * Bounds: O(1).
  */
-#include "appliance/text/agent.h"
+#include "appliance/text/page/agent.h"
 
 #include "config/base/assert.h"
 

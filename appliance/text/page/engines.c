@@ -4,9 +4,9 @@
  * it last did something. Words and ages are health's, which the loop has just judged.
  * Bounds: O(engines * calls).
  */
-#include "appliance/text/engines.h"
+#include "appliance/text/page/engines.h"
 
-#include "appliance/text/column.h"
+#include "appliance/text/page/column.h"
 #include "config/base/assert.h"
 
 struct routed {                     /* open calls of an engine */

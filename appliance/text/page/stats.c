@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "appliance/text/stats.h"
+#include "appliance/text/page/stats.h"
 
 static void add_line(struct text *page, const char *name, uint64_t value)
 {
