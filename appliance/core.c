@@ -16,6 +16,7 @@
 #include "appliance/log.h"
 #include "appliance/loop.h"
 #include "appliance/seal/seal.h"
+#include "appliance/text/refused.h"
 #include "appliance/world_linux.h"
 
 static const char *failure_of(const struct control_engine *control)
@@ -83,6 +84,16 @@ static void report(const struct loop *loop, const struct loop_orders *orders,
     atomic_store(&control->is_quiet, loop_is_quiet(loop));
 }
 
+/* Here and not in the loop: the log is the product's, and other worlds run the same loop. */
+static void tell_refusals(struct loop *loop)
+{
+    if (loop->net.refusals.count == 0 && loop->net.refusals.left_out == 0) {
+        return;
+    }
+    const struct refused_moment moment = {loop->world->wall_us(loop->world->self), loop->now_us};
+    refused_tell(&loop->net, &moment);
+}
+
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
 {
     struct arena arena;
@@ -129,6 +140,7 @@ _Noreturn void core_run(const struct boot *boot)
             config_keys_wipe(&admission.keys);
             atomic_fetch_add(&boot->shared.control->admissions_taken, 1);
         }
+        tell_refusals(&loop);
         report(&loop, &orders, boot->shared.control);
     }
     _exit(BOOT_EXIT_OK);

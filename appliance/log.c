@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "appliance/log_head.h"
 #include "config/base/say.h"
 
 #define LINE_BYTES 640
@@ -30,14 +31,22 @@ void log_role_worker(uint32_t engine, uint32_t engines)
     role_name = name;
 }
 
+static uint64_t clock_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 void log_event(enum log_level level, const char *format, ...)
 {
     static const char *const names[] = {"info", "warn", "error"};
     char line[LINE_BYTES];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int head = snprintf(line, sizeof line, "%lld.%03ld %s %s ", (long long)now.tv_sec,
-                        now.tv_nsec / 1000000, role_name, names[level]);
+    struct text begin;
+    text_init(&begin, line, sizeof line);
+    log_head(&begin, clock_us(CLOCK_REALTIME), clock_us(CLOCK_MONOTONIC));
+    int head = (int)begin.length;
+    head += snprintf(line + head, sizeof line - begin.length, "%s %s ", role_name, names[level]);
     va_list arguments;
     va_start(arguments, format);
     int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, arguments);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: one line per event on descriptor 2, `seconds role level event key=value ...`, for boot,
- * shutdown and faults: the loop formats no text. Never allocates; a full pipe drops the line.
+ * What: one line per event on descriptor 2, `WALL MONO role level event key=value ...`, for
+ * boot, shutdown and faults; text/refused.c tells who was refused. Never allocates; a full
+ * pipe drops the line.
  */
 #include <stdint.h>
 

@@ -28,6 +28,7 @@
 #include "net/workflow/workflow.h"
 #include "net/auth/preauth.h"
 #include "net/auth/proxy.h"
+#include "net/auth/refusal.h"
 
 /* When a refused client may try again: soon where a call must end, later where a program or a
  * connection must, or where the appliance has to come back. Guesses, so that refused clients
@@ -277,6 +278,7 @@ void net_connection_error(struct net *net, struct net_connection *connection,
     uint32_t count = net_connection_refusal(fault, closes, net_connection_tail(net, connection),
                                         net_connection_room(net, connection));
     net_connection_push(net, connection, count, now_us);
+    net_refusal_note(net, connection, fault, now_us);
     /* A deadline is not the fault of a frame. */
     net->stats->frames_bad += fault->status != STATUS_GONE_DEADLINE ? 1 : 0;
 }
@@ -376,6 +378,16 @@ uint64_t net_connection_deadline_us(const struct net *net,
     return earlier(write_deadline_us(net, connection), read_deadline_us(net, connection));
 }
 
+/* What closes was noted when its ERROR was queued. */
+static void note_silent(struct net *net, const struct net_connection *connection, uint64_t now_us)
+{
+    if (connection->state == NET_OPEN) {
+        net_refusal_note_drop(net, connection, "it does not read: net.write_deadline", now_us);
+    } else if (connection->state != NET_CLOSING) {
+        net_refusal_note_drop(net, connection, "no handshake within net.handshake", now_us);
+    }
+}
+
 void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct net_connection *connection = connection_at(net, index);
@@ -391,6 +403,7 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
     net->stats->connections_expired += counts;
     if (silent) {
         net->stats->connections_dropped += counts;
+        note_silent(net, connection, now_us);
         net_connection_close(net, index);
         return;
     }

@@ -22,6 +22,7 @@
 
 #include "net/auth/auth.h"
 #include "net/auth/proxy.h"
+#include "net/auth/refusal.h"
 #include "net/cancel.h"
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
@@ -390,6 +391,7 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
         enum cut cut = cut_frame(&frame, used);
         if (cut == CUT_FOREIGN) {
             net->stats->connections_dropped++;
+            net_refusal_note_drop(net, connection, "its bytes are not this protocol", now_us);
             net_connection_close(net, index);
             return;
         }

@@ -26,6 +26,7 @@
 #include "net/auth/preauth.h"
 #include "net/auth/auth.h"
 #include "net/auth/proxy.h"
+#include "net/auth/refusal.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
@@ -183,7 +184,8 @@ void net_drain(struct net *net)
 }
 
 /* Sends the refusal, if one send can do it, and closes the connection. */
-static void turn_away(struct net *net, int32_t handle, const struct wire_fault *fault)
+static void turn_away(struct net *net, int32_t handle, const struct world_peer *peer,
+                      const struct wire_fault *fault, uint64_t now_us)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
     uint32_t count = net_connection_refusal(fault, true, bytes, sizeof bytes);
@@ -191,6 +193,7 @@ static void turn_away(struct net *net, int32_t handle, const struct wire_fault *
     net->stats->bytes_sent += sent > 0 ? (uint64_t)sent : 0;    /* it is gone either way */
     net->world->close(net->world->self, handle);
     net->stats->connections_refused++;
+    net_refusal_note_peer(net, peer, fault->status, now_us);
 }
 
 /* A place among the connections that have not authenticated; false, with the reason, if none. */
@@ -251,7 +254,7 @@ static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
     if (admit_peer(net, &peer, &fault, now_us)) {
         net_connection_open(net, handle, &peer, net_auth_domain(&peer), now_us);
     } else {
-        turn_away(net, handle, &fault);
+        turn_away(net, handle, &peer, &fault, now_us);
     }
     return true;
 }

@@ -91,6 +91,7 @@ struct net_connection {
     uint64_t address;               /* of a REMOTE peer */
     uint8_t ip[16];                 /* of a LOOPBACK or REMOTE peer */
     char name[WIRE_NAME_BYTES];     /* the affinity key of HELLO, whatever bytes it has */
+    char key_id[WIRE_KEY_ID_BYTES]; /* that AUTH has named, whether it was proved or not */
     uint64_t domain;                /* trust domain, valid when OPEN */
     uint32_t key;                   /* which the client has proved to have; NET_KEY_NONE: none */
     uint32_t gid;                   /* of a LOCAL peer: the group that lets it in; UINT32_MAX */
@@ -140,6 +141,25 @@ struct net_key {
     uint32_t calls_max, calls_open;
 };
 
+#define NET_REFUSALS_PER_SECOND 8       /* that are noted */
+struct net_refusal {                /* of a client, of a frame; for the log */
+    uint64_t at_us;
+    const char *what, *why;         /* constants */
+    enum world_peer_kind peer_kind;
+    uint8_t ip[16];                 /* of a LOOPBACK or REMOTE peer */
+    uint32_t uid;                   /* of a LOCAL one */
+    uint32_t key;                   /* that it has proved to have; NET_KEY_NONE: none */
+    char key_id[WIRE_KEY_ID_BYTES]; /* that it has named */
+    char name[WIRE_NAME_BYTES];     /* as in its connection */
+    uint64_t call_id;               /* 0: it is of no call */
+};
+struct net_refusals {               /* net/auth/refusal.c */
+    struct net_refusal of[NET_REFUSALS_PER_SECOND];     /* [count], the oldest first */
+    uint32_t count, in_second;
+    uint64_t second_us;             /* since when in_second counts */
+    uint64_t left_out;              /* not noted, since the last were told */
+};
+
 struct net_listener {
     int32_t handle;                 /* -1: off */
     bool is_watched, is_ready;
@@ -173,6 +193,7 @@ struct net {
     uint32_t open_mask;
     uint64_t open_key[2];
     struct net_replies replies;
+    struct net_refusals refusals;
     struct net_flow_intake flow_intake;
     uint64_t emit_us;               /* of the pass that sends (net/workflow/emit.c) */
     struct vocab_scratch scratch;   /* for the tokenizer: room for the longest text of a prompt */
@@ -209,6 +230,10 @@ void net_scan(struct net *net);
 void net_emit(struct net *net, uint64_t now_us);
 /* When net must run even if nothing happens. 0: now (work was left); UINT64_MAX: never. */
 uint64_t net_next_us(const struct net *net, uint64_t now_us);
+/* Takes the oldest refusal off; false: there is none. */
+bool net_refusal_take(struct net *net, struct net_refusal *refusal);
+/* How many were not noted, once a second at most; 0: none, or not yet. */
+uint64_t net_refusal_take_left_out(struct net *net, uint64_t now_us);
 /* True when the send buffer of every connection is empty and no call slot belongs to net. */
 bool net_is_flushed(const struct net *net);
 void net_close_all(struct net *net);

@@ -102,32 +102,53 @@ static void open_slot(struct textport *port, uint32_t index, int32_t handle, boo
     watch_slot(port, index);
 }
 
-/* True when the peer has asked nothing for a while, and nothing of it is under way. */
-static bool may_yield(const struct textport_slot *slot, uint64_t now_us)
+/* True when the peer has nothing under way. */
+static bool is_idle(const struct textport_slot *slot)
 {
-    return slot->state == TEXTPORT_READING && !slot->readable && !textrequest_is_half_line(slot) &&
-           now_us + TEXTPORT_IDLE_US >= slot->deadline_us + TEXTPORT_GRACE_US;
+    return slot->state == TEXTPORT_READING && !slot->readable && !textrequest_is_half_line(slot);
 }
 
-/* A free slot, or that of the peer that has been idle longest: people who leave a telnet open do
- * not keep a probe of health out. slots_count: there is none. */
+/* For how long the peer has been idle, or has let us wait: for the rest of its line, of its
+ * headers, for room to send. */
+static uint64_t kept_us(const struct textport_slot *slot, uint64_t now_us)
+{
+    uint64_t allowed_us = slot->state == TEXTPORT_ANSWERING ? TEXTPORT_ANSWER_US
+                          : is_idle(slot)                   ? TEXTPORT_IDLE_US
+                                                            : TEXTPORT_LINE_US;
+    uint64_t since_us = slot->deadline_us > allowed_us ? slot->deadline_us - allowed_us : 0;
+    return since_us < now_us ? now_us - since_us : 0;
+}
+
+/* True when `slot` goes rather than `other`: idle peers first, then who has kept us longest. */
+static bool goes_first(const struct textport_slot *slot, const struct textport_slot *other,
+                       uint64_t now_us)
+{
+    if (is_idle(slot) != is_idle(other)) {
+        return is_idle(slot);
+    }
+    return kept_us(slot, now_us) > kept_us(other, now_us);
+}
+
+/* A free slot, or that of a peer that has had its grace: neither people who leave a telnet open
+ * nor peers that dawdle keep a probe of health out. slots_count: there is none. */
 static uint32_t find_place(struct textport *port, uint64_t now_us)
 {
-    uint32_t idle = port->slots_count;
+    uint32_t yields = port->slots_count;
     for (uint32_t i = 0; i < port->slots_count; i++) {
         const struct textport_slot *slot = &port->slots[i];
         if (slot->state == TEXTPORT_CLOSED) {
             return i;
         }
-        if (may_yield(slot, now_us) && (idle == port->slots_count ||
-                                        slot->deadline_us < port->slots[idle].deadline_us)) {
-            idle = i;
+        if (kept_us(slot, now_us) >= TEXTPORT_GRACE_US &&
+            (yields == port->slots_count || goes_first(slot, &port->slots[yields], now_us))) {
+            yields = i;
         }
     }
-    if (idle < port->slots_count) {
-        close_slot(port, &port->slots[idle]);
+    if (yields < port->slots_count) {
+        port->stats->text_dropped += !is_idle(&port->slots[yields]);
+        close_slot(port, &port->slots[yields]);
     }
-    return idle;
+    return yields;
 }
 
 static void accept_peer(struct textport *port, const struct textport_view *view, int32_t handle,

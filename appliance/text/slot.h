@@ -9,7 +9,7 @@
 #define TEXTPORT_LINE_BYTES_MAX  512                    /* of a request, line end excluded */
 #define TEXTPORT_HEADERS_MAX     64                 /* lines of an HTTP request that are skipped */
 #define TEXTPORT_IDLE_US         (60 * UINT64_C(1000000))
-#define TEXTPORT_GRACE_US        UINT64_C(1000000)      /* idle for less, a peer keeps its slot */
+#define TEXTPORT_GRACE_US        UINT64_C(1000000)      /* kept for less, a slot is its peer's */
 #define TEXTPORT_LINE_US         (5 * UINT64_C(1000000))  /* from a line's first byte to its last */
 #define TEXTPORT_ANSWER_US       (10 * UINT64_C(1000000)) /* from rendering to the last byte sent */
 

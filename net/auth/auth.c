@@ -113,6 +113,7 @@ enum status net_auth_intake(struct net_frame *frame)
     struct wire_proof proof;
     struct wire_auth_reply reply;
     TRY(wire_auth_decode(frame->payload, frame->payload_bytes, &auth, &frame->fault));
+    memcpy(connection->key_id, auth.key_id, sizeof connection->key_id);
     uint8_t secret[WIRE_SECRET_BYTES];
     uint32_t key = find_key(net, (const uint8_t *)auth.key_id, secret);
     fill_proof(net, connection, &auth, &proof);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "net/auth/preauth.h"
+#include "net/auth/refusal.h"
 
 #define SIGNATURE_BYTES 12
 #define VERSION_AT      12
@@ -127,6 +128,7 @@ static void turn_away(struct net *net, uint32_t index, const struct wire_fault *
     uint32_t count = net_connection_refusal(fault, true, net_connection_tail(net, connection),
                                             net_connection_room(net, connection));
     net_connection_push(net, connection, count, now_us);
+    net_refusal_note(net, connection, fault, now_us);
     connection->state = NET_CLOSING;
     net->stats->connections_refused++;
 }
@@ -144,6 +146,7 @@ void net_proxy_take(struct net *net, uint32_t index, uint64_t now_us)
     if (header.kind == NET_PROXY_BAD) {
         net->stats->proxy_headers_bad++;
         net->stats->connections_dropped++;
+        net_refusal_note_drop(net, connection, "its PROXY header is missing or wrong", now_us);
         net_connection_close(net, index);
         return;
     }

@@ -14,42 +14,10 @@
 #define ADDRESS_COLUMNS 40      /* the longest IPv6 address and a space */
 #define CLIENT_COLUMNS  16
 
-static void add_hex_group(struct text *page, uint32_t group)
-{
-    static const char digits[] = "0123456789abcdef";
-    char text[4];
-    uint32_t count = 0;
-    for (uint32_t shift = 16; shift > 0; shift -= 4) {
-        uint32_t digit = group >> (shift - 4) & 15;
-        if (digit != 0 || count > 0 || shift == 4) {
-            text[count++] = digits[digit];
-        }
-    }
-    text_add_bytes(page, text, count);
-}
-
-static void add_address(struct text *page, const uint8_t ip[16])
-{
-    bool is_ipv4 = config_ip_is_ipv4(ip);
-    for (uint32_t i = is_ipv4 ? 12 : 0; i < 16; i += is_ipv4 ? 1 : 2) {
-        if (is_ipv4) {
-            text_add(page, i > 12 ? "." : "");
-            text_add_u64(page, ip[i]);
-        } else {
-            text_add(page, i > 0 ? ":" : "");
-            add_hex_group(page, (uint32_t)ip[i] << 8 | ip[i + 1]);
-        }
-    }
-}
-
 static void add_peer(struct text *page, const struct net_connection *connection)
 {
     uint32_t start = page->length;
-    if (connection->peer_kind == WORLD_PEER_LOCAL) {
-        text_add(page, "unix");
-    } else {
-        add_address(page, connection->ip);
-    }
+    text_add_peer(page, connection->peer_kind, connection->ip);
     text_pad_to(page, start, ADDRESS_COLUMNS);
 }
 

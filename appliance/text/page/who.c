@@ -12,6 +12,43 @@ void text_add_name(struct text *page, const char *name, uint32_t bytes, uint32_t
     text_add(page, bytes == 0 || name[0] == '\0' ? "-" : "");
 }
 
+static void add_hex_group(struct text *page, uint32_t group)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[4];
+    uint32_t count = 0;
+    for (uint32_t shift = 16; shift > 0; shift -= 4) {
+        uint32_t digit = group >> (shift - 4) & 15;
+        if (digit != 0 || count > 0 || shift == 4) {
+            text[count++] = digits[digit];
+        }
+    }
+    text_add_bytes(page, text, count);
+}
+
+static void add_address(struct text *page, const uint8_t ip[16])
+{
+    bool is_ipv4 = config_ip_is_ipv4(ip);
+    for (uint32_t i = is_ipv4 ? 12 : 0; i < 16; i += is_ipv4 ? 1 : 2) {
+        if (is_ipv4) {
+            text_add(page, i > 12 ? "." : "");
+            text_add_u64(page, ip[i]);
+        } else {
+            text_add(page, i > 0 ? ":" : "");
+            add_hex_group(page, (uint32_t)ip[i] << 8 | ip[i + 1]);
+        }
+    }
+}
+
+void text_add_peer(struct text *page, enum world_peer_kind kind, const uint8_t ip[16])
+{
+    if (kind == WORLD_PEER_LOCAL) {
+        text_add(page, "unix");
+    } else {
+        add_address(page, ip);
+    }
+}
+
 static void add_user(struct text *page, uint64_t domain)
 {
     text_add(page, "user:");

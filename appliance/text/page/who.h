@@ -9,6 +9,8 @@
 
 /* At most `most` bytes of a name that ends with a zero or after `bytes`. */
 void text_add_name(struct text *page, const char *name, uint32_t bytes, uint32_t most);
+/* Its address, or `unix`. */
+void text_add_peer(struct text *page, enum world_peer_kind kind, const uint8_t ip[16]);
 /* The key that the client has proved to have, `user:1000` on the unix socket, or a dash. */
 void text_add_client(struct text *page, const struct net *net,
                      const struct net_connection *connection);

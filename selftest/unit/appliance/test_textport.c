@@ -275,6 +275,24 @@ static void test_probe_takes_the_place_of_the_peer_that_is_idle_longest(void **s
     assert_starts(ask(&peers[0], "lth\n"), "ready");
 }
 
+/* Half a line, half a request, an answer that is not read: each keeps its place for a second. */
+static void test_probe_takes_the_place_of_a_peer_that_dawdles(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        say(connect_peer(), i < 3 ? "hea" : i < 6 ? "GET /health HTTP/1.0\r\nA" : "stats\n");
+        peers[i].room = 0;
+    }
+    pump(3);
+    struct peer *early = connect_peer();
+    pump(2);
+    assert_true(early->closed);
+    now += TEXTPORT_GRACE_US;
+    assert_starts(ask(connect_peer(), "GET /health HTTP/1.0\r\n\r\n"), "HTTP/1.0 200");
+    assert_int_equal(stats.text_refused, 1);
+    assert_int_equal(stats.text_dropped, 1);
+}
+
 static void test_flood_is_accepted_a_few_a_pass(void **state)
 {
     (void)state;
@@ -422,6 +440,7 @@ int main(void)
         cmocka_unit_test_setup(test_unread_answer_is_dropped_after_its_total_time, set_up),
         cmocka_unit_test_setup(test_slow_reader_gets_the_whole_snapshot, set_up),
         cmocka_unit_test_setup(test_ninth_peer_is_closed_at_once_and_counted, set_up),
+        cmocka_unit_test_setup(test_probe_takes_the_place_of_a_peer_that_dawdles, set_up),
         cmocka_unit_test_setup(test_flood_is_accepted_a_few_a_pass, set_up),
         cmocka_unit_test_setup(test_no_descriptors_pauses_the_listener, set_up),
         cmocka_unit_test_setup(test_telnet_sequences_are_skipped, set_up),

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: lines like these; a key that was named and not proved has a question mark.
+ *
+ *     ... core warn refused handshake from=10.0.0.5 key=mallory? name=bot-7: not admitted
+ *     ... core warn refused call from=unix user:1000 name=agx id=17: no free call slot
+ *     ... core warn refused more=120
+ *
+ * Invariant: one line of printable ASCII, whatever names strangers choose.
+ */
+#include "appliance/text/refused.h"
+
+#include "appliance/log_head.h"
+#include "appliance/text/page/who.h"
+#include "config/base/say.h"
+
+static void begin(struct text *line, uint64_t wall_us, uint64_t at_us)
+{
+    log_head(line, wall_us, at_us);
+    text_add(line, "core warn refused ");
+}
+
+static void add_who(struct text *line, const struct net *net, const struct net_refusal *refusal)
+{
+    text_add(line, " from=");
+    text_add_peer(line, refusal->peer_kind, refusal->ip);
+    if (refusal->peer_kind == WORLD_PEER_LOCAL) {
+        text_add(line, " user:");
+        text_add_u64(line, refusal->uid);
+    }
+    if (refusal->key != NET_KEY_NONE) {
+        text_add(line, " key=");
+        text_add_name(line, net->keys[refusal->key].id, WIRE_KEY_ID_BYTES, WIRE_KEY_ID_BYTES);
+    } else if (refusal->key_id[0] != '\0') {
+        text_add(line, " key=");
+        text_add_name(line, refusal->key_id, WIRE_KEY_ID_BYTES, WIRE_KEY_ID_BYTES);
+        text_add(line, "?");
+    }
+    if (refusal->name[0] != '\0') {
+        text_add(line, " name=");
+        text_add_name(line, refusal->name, WIRE_NAME_BYTES, WIRE_NAME_BYTES);
+    }
+}
+
+void refused_line(struct text *line, const struct net *net, const struct net_refusal *refusal,
+                  const struct refused_moment *moment)
+{
+    uint64_t ago_us = moment->now_us - refusal->at_us;
+    begin(line, moment->wall_us - ago_us, refusal->at_us);
+    text_add(line, refusal->what);
+    add_who(line, net, refusal);
+    if (refusal->call_id != 0) {
+        text_add(line, " id=");
+        text_add_u64(line, refusal->call_id);
+    }
+    text_add(line, ": ");
+    text_add(line, refusal->why);
+    text_add(line, "\n");
+}
+
+void refused_tell(struct net *net, const struct refused_moment *moment)
+{
+    struct net_refusal refusal;
+    char bytes[REFUSED_LINE_BYTES];
+    struct text line;
+    while (net_refusal_take(net, &refusal)) {
+        text_init(&line, bytes, sizeof bytes);
+        refused_line(&line, net, &refusal, moment);
+        say_bytes(bytes, line.length);
+    }
+    uint64_t left_out = net_refusal_take_left_out(net, moment->now_us);
+    if (left_out > 0) {
+        text_init(&line, bytes, sizeof bytes);
+        begin(&line, moment->wall_us, moment->now_us);
+        text_add(&line, "more=");
+        text_add_u64(&line, left_out);
+        text_add(&line, "\n");
+        say_bytes(bytes, line.length);
+    }
+}
