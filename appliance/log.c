@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "appliance/log_head.h"
 #include "config/base/say.h"
 
 #define LINE_BYTES 640

@@ -7,6 +7,8 @@
  */
 #include <stdint.h>
 
+#include "config/base/text.h"
+
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
 
 /* "keeper", "core" or "worker"; a string constant. */
@@ -15,3 +17,13 @@ void log_role(const char *role);
 void log_role_worker(uint32_t engine, uint32_t engines);
 void log_event(enum log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* How a line begins: `2026-11-24T12:03:07.123Z 5512.123456 `, the wall clock in UTC and the
+ * monotonic one, in which the event log counts. */
+static inline void log_head(struct text *line, uint64_t wall_us, uint64_t monotonic_us)
+{
+    text_add_wall(line, wall_us);
+    text_add(line, " ");
+    text_add_fixed(line, monotonic_us, 6);
+    text_add(line, " ");
+}

@@ -10,7 +10,7 @@
  */
 #include "appliance/text/refused.h"
 
-#include "appliance/log_head.h"
+#include "appliance/log.h"
 #include "appliance/text/page/who.h"
 #include "config/base/say.h"
 
