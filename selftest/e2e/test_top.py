@@ -51,6 +51,22 @@ def test_once_says_who_each_call_is_of_and_why_it_waits():
         assert "alice" in text and "\x1b" not in text, text
 
 
+def ask(a, *words):
+    return subprocess.run([AGX, "ask", "--text", "%s:%d" % a.text_address, *words], text=True,
+                          capture_output=True, timeout=HANG_S)
+
+
+def test_ask_prints_what_the_text_port_answers():
+    with Appliance() as a:
+        done = ask(a, "health")
+        assert done.returncode == 0 and done.stdout.startswith("ready "), done
+        assert not done.stdout.endswith("end\n") and done.stdout.count("\n") == 1, done
+        assert ask(a, "ended", "12:03").stdout.startswith("next=0 end=0 lost=0 "), "two words"
+        done = ask(a, "nonsense")
+        assert done.returncode == 4 and "unknown command" in done.stderr, done
+        assert ask(a, "health\nstats").returncode == 2 and ask(a).returncode == 2
+
+
 def test_keys_sort_and_q_puts_the_terminal_back():
     with Appliance() as a, Client(a.tcp) as c:
         c.generate(1, [1, 2, 3], max_tokens=4).check()

@@ -25,6 +25,7 @@ int flow_main(const char *to, int argc, char **argv);
 int replay_main(const char *to, int argc, char **argv);
 int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);
+int ask_main(const char *to, int argc, char **argv);
 int top_main(const char *to, int argc, char **argv);
 int trace_main(const char *to, int argc, char **argv);
 int tokenize_main(const char *to, int argc, char **argv);

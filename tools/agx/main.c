@@ -29,6 +29,7 @@ static const struct {
     {"replay", replay_main, "replay a trace of programs and measure"},
     {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
     {"demo", demo_main, "the same agents on two appliances, side by side"},
+    {"ask", ask_main, "a question to the text port: health, stats, ended 12:03 ..."},
     {"top", top_main, "programs and calls while they run: who, how much, why it waits"},
     {"trace", trace_main, "what the appliance does, as a picture for Perfetto"},
     {"load", load_main, "many short calls, each checked"},
