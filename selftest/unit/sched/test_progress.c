@@ -62,8 +62,8 @@ static void test_publish_a_round_while_the_step_goes_on(void **state)
     assert_int_equal(call->published_tokens, STEPS);
     assert_int_equal(call->generated_tokens, STEPS);
     assert_true(bench_tokens_are_right(call));
-    assert_int_equal(bench->sched.first_tokens.count, 1);
-    assert_int_equal(bench->sched.token_gaps.count, STEPS - 1);
+    assert_int_equal(bench->sched.times.all[TIME_FIRST_TOKEN].count, 1);
+    assert_int_equal(bench->sched.times.all[TIME_TOKEN_GAP].count, STEPS - 1);
 }
 
 static void test_publish_nothing_of_another_step(void **state)
