@@ -19,7 +19,7 @@
 #include "appliance/text/request.c"
 #include "selftest/fuzz/dictionary.h"
 
-#define PAGE_BYTES 20480
+#define PAGE_BYTES BOUND_METRICS_BYTES
 #define PASSES     64
 #define EVENTS     32
 #define KV_BYTES   16384
@@ -265,6 +265,7 @@ static void fill_sched(void)
     static struct sched_job job;
     memset(&job, 0xff, sizeof job);
     job.held = true;
+    job.tenant = 0;
     full.sched.programs = programs;
     full.sched.jobs = &job;
     full.sched.settings.programs = 2;
