@@ -209,13 +209,16 @@ static void check_ranges(const struct sched *sched)
 /* Calls that are in no queue own nothing of sched's. */
 static void check_calls(const struct sched *sched)
 {
-    uint32_t open = 0;
+    uint32_t open = 0, suspects = 0;
     for (uint32_t i = 0; i < sched->calls->count; i++) {
         const struct call *call = sched_call(sched, i);
         ASSERT(call->state != CALL_FINISHED || call->lists == 0);
+        ASSERT(call->deaths_alone < CALL_DEATHS_MAX);
         open += call->state == CALL_QUEUED || call->state == CALL_RUNNING;
+        suspects += call->company_max > 0;
     }
     ASSERT(open == sched->open_calls);
+    ASSERT(suspects == sched->suspects);
 }
 
 /* Who runs on the engine, and who has blocks of it. */

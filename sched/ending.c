@@ -19,6 +19,7 @@
 #include "sched/engine/job.h"
 #include "sched/engine/need.h"
 #include "sched/engine/residency.h"
+#include "sched/engine/suspicion.h"
 #include "sched/engine/active/working_set.h"
 #include "sched/key.h"
 #include "sched/policy.h"
@@ -135,6 +136,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     sched_active_end_call(engine, call);
     sched_working_set_learn(sched, call);
     sched_need_ended(sched, call);
+    sched_suspicion_drop(sched, call);
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
     sched_job_close(engine, call);
     sched_deadline_remove(sched, call);

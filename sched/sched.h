@@ -185,6 +185,7 @@ struct sched {
     bool engine_failed;             /* there will be no engine any more */
     uint32_t engine_turn;           /* whose turn it is, where engines are used alike (balance.c) */
     uint32_t open_calls;            /* calls in the queues */
+    uint32_t suspects;              /* of them, those in whose step a worker has died */
     struct times times;
     /* private: only sched/ */
     uint32_t programs_count, program_free, idle_head, idle_tail;

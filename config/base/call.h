@@ -33,6 +33,8 @@
 #define CALL_LOGPROB_MAX      3e38f     /* a lower one is given as this, negative: it is finite */
 #define CALL_PROGRAM_ID_BYTES 16
 #define CALL_CLASS_BYTES      32        /* longest name of a class of programs */
+#define CALL_DEATHS_MAX       2         /* workers that die of a call that is alone in their step,
+                                           after which it ends */
 #define CALL_FAULTS_MAX       2         /* results that cannot be right, after which a call ends:
                                            it was computed twice by then */
 
@@ -202,6 +204,11 @@ struct call {
     struct call_bias biases[CALL_BIASES_MAX];   /* [sampling.biases_count] */
 
     struct call_foretold foretold;
+
+    /* Of a call in whose step a worker has died (sched/engine/suspicion.h). */
+    uint32_t company_max;           /* rows that a step with it may have; 0: it is no suspect */
+    uint32_t deaths_alone;          /* workers that died of a step in which it was alone */
+    uint32_t suspect_until;         /* positions of KV with which it is acquitted */
 
     /* How it ended (sched). */
     enum call_finish finish;

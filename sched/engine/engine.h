@@ -203,6 +203,8 @@ struct sched_engine {
                                        dealt */
     uint32_t move_waits;            /* calls that the last plan passed over, because what they need
                                        moves with its step; at most batch_calls */
+    bool is_trial;                  /* the last plan was for suspects alone (suspicion.h), */
+    bool turn_is_over;              /* and since such plans began a call got further */
     bool has_room;                  /* the last plan had a row left for one more call, */
     bool is_underused;              /* and some of its prefill budget, too */
     uint64_t sequence;              /* of the last plan */

@@ -31,7 +31,8 @@
  * is made for a call that came before, which has a row. So there is progress in each plan. A call
  * asks before it is weighed, and what it cannot have it has not taken (docs/decisions/0043).
  * Bounds: O(rows + resident calls + paused calls that have run before), however many calls wait:
- * of the calls that only wait, those are visited that get a row. The search for victims goes
+ * of the calls that only wait, those are visited that get a row; in a trial, and while there are
+ * suspects, all that stand before those. The search for victims goes
  * from the tail of the last queue, and never twice past the same call. A question costs O(the
  * blocks found). Once the budget is spent, batch_calls calls are looked at, in O(1) each, and ask
  * when the look finds something. A paused call that the walk does not visit goes on waiting in its
@@ -44,6 +45,7 @@
 #include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
+#include "sched/engine/suspicion.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -139,6 +141,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
         admit(walk, call);
     }
     deal_row(engine, call, row.chunk);
+    sched_suspicion_limit(walk, call);
     return true;
 }
 
@@ -169,6 +172,9 @@ static bool visit(struct sched_walk *walk, struct call *call)
     if (!sched_call_can_run(call)) {
         sched_job_excuse(sched_job_of(engine->sched, call), call, walk->now_us);
         sched_active_stall(engine, call, walk->now_us);
+        return true;
+    }
+    if (!sched_suspicion_admits(walk, call)) {
         return true;
     }
     /* Without budget, and without blocks, it can run only if it finds those that it has lost. */
@@ -216,7 +222,7 @@ static void walk_queues(struct sched_walk *walk)
 {
     struct sched_engine *engine = walk->engine;
     struct sched_lane *lane = sched_deal_next(walk);
-    while (lane != NULL && engine->planned_count < engine->sched->settings.batch_calls) {
+    while (lane != NULL && engine->planned_count < walk->rows_max) {
         visit_next(walk, lane);
         lane = sched_deal_next(walk);
     }
@@ -241,8 +247,9 @@ void sched_plan_arrival(struct sched_engine *engine, const struct call *call)
     }
 }
 
-/* The batch, and what comes after it. */
-static struct sched_walk plan_rows(struct sched_engine *engine, bool takes_all, uint64_t now_us)
+/* The batch, and what comes after it: in a trial nothing does. */
+static struct sched_walk plan_rows(struct sched_engine *engine, bool is_trial, bool takes_all,
+                                   uint64_t now_us)
 {
     const struct sched_settings *settings = &engine->sched->settings;
     engine->sequence++;
@@ -254,15 +261,20 @@ static struct sched_walk plan_rows(struct sched_engine *engine, bool takes_all, 
         .budget_tokens = settings->prefill_tokens,
         .vain_looks_left = settings->batch_calls,
         .takes_all = takes_all,
+        .is_trial = is_trial,
+        .rows_max = settings->batch_calls,
     };
+    engine->is_trial = is_trial;
     sched_deal_begin(engine);
     walk_queues(&walk);
     engine->planned_active = engine->planned_count;
     engine->has_room = walk.at_end;
     engine->is_underused = walk.at_end && walk.budget_tokens > 0;
-    if (engine->planned_count > 0) {
+    if (engine->planned_count > 0 && !is_trial) {
         sched_standby_rows(&walk);
         sched_standby_prefetch(&walk);
+    }
+    if (engine->planned_count > 0) {
         kvmem_expire(engine->kv, now_us, true);
     }
     for (uint32_t i = 0; i < engine->planned_count && sched_policy_lifts(engine->sched); i++) {
@@ -271,19 +283,40 @@ static struct sched_walk plan_rows(struct sched_engine *engine, bool takes_all, 
     return walk;
 }
 
+/* While there are suspects, they and the others take turns. A turn ends when a call got further:
+ * where the KV has room for one alone, it would else be taken from each before that. */
+static bool is_trials_turn(const struct sched_engine *engine)
+{
+    return engine->sched->suspects > 0 && engine->is_trial != engine->turn_is_over;
+}
+
+/* Those whose turn it is, or the others where they have no rows. */
+static struct sched_walk plan_in_turn(struct sched_engine *engine, bool is_trial, bool takes_all,
+                                      uint64_t now_us)
+{
+    bool has_suspects = engine->sched->suspects > 0;
+    struct sched_walk walk = plan_rows(engine, is_trial, takes_all, now_us);
+    if (engine->planned_count == 0 && has_suspects) {
+        walk = plan_rows(engine, !is_trial, takes_all, now_us);
+    }
+    return walk;
+}
+
 bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
 {
+    bool is_trial = is_trials_turn(engine);
     ASSERT(!engine->step_in_flight);
     sched_levels_learn(engine->sched);
     sched_starvation_pass(engine, now_us);
     sched_active_pass(engine, now_us);
-    struct sched_walk walk = plan_rows(engine, false, now_us);
+    struct sched_walk walk = plan_in_turn(engine, is_trial, false, now_us);
     if (engine->planned_count == 0 && engine->dealt_count > 1) {
-        walk = plan_rows(engine, true, now_us);
+        walk = plan_in_turn(engine, is_trial, true, now_us);
     }
     if (engine->planned_count == 0 && sched_active_force(engine, now_us)) {
-        walk = plan_rows(engine, true, now_us);
+        walk = plan_in_turn(engine, is_trial, true, now_us);
     }
+    engine->turn_is_over = false;
     *step_header(&engine->step) = (struct step_header){
         .rows_count = engine->planned_count,
         .rows_active = engine->planned_active,

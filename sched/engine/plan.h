@@ -13,6 +13,8 @@ struct sched_walk {
     uint32_t vain_looks_left;       /* at calls for which there may be no budget */
     bool at_end;                    /* the walk has come past all calls */
     bool takes_all;                 /* calls of every tenant are victims (deal.c) */
+    bool is_trial;                  /* for suspects alone (suspicion.h) */
+    uint32_t rows_max;              /* of the batch */
 };
 
 /* A call has come: a step that runs ends soon if the call can then have a row, a free one or that

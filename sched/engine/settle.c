@@ -32,6 +32,7 @@
 #include "sched/engine/residency.h"
 #include "sched/engine/share/tenant.h"
 #include "sched/engine/starvation.h"
+#include "sched/engine/suspicion.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -174,8 +175,10 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     sched_starvation_charge(engine, sched_job_of(sched, call), duration_us);
     sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
     if (is_progress) {
+        engine->turn_is_over = true;
         sched_job_charge_others(engine, call->program, duration_us);
     }
+    sched_suspicion_settle(sched, call);
     uint32_t produced = call->generated_tokens - generated_before;
     const struct step_planned *planned = &engine->planned[index];
     sched_key_charge(sched, call, planned->first_position + planned->tokens_count, produced);
@@ -412,9 +415,10 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
 
 /* ---- a step that never came back ------------------------------------------------------------- */
 
-/* The lost step served no call: its time counts as waiting. */
-static void requeue(struct sched_engine *engine, struct call *call, uint64_t now_us)
+/* The lost step served no call: its time counts as waiting. Each may have been the cause. */
+static void requeue(struct sched_engine *engine, uint32_t row, uint64_t now_us)
 {
+    struct call *call = call_of(engine, row);
     ASSERT(call->state == CALL_RUNNING);
     call->state = CALL_QUEUED;
     if (!call->standby) {
@@ -422,6 +426,10 @@ static void requeue(struct sched_engine *engine, struct call *call, uint64_t now
     }
     call->standby = false;
     sched_call_end_if_asked(engine->sched, call, now_us);
+    if (call->state == CALL_QUEUED && sched_suspicion_raise(engine, row)) {
+        engine->sched->stats->calls_poisonous++;
+        sched_call_fail(engine->sched, call, STATUS_DEVICE_POISON, now_us);
+    }
 }
 
 static void drop_lane(struct sched_engine *engine, const struct sched_lane *lane, uint64_t now_us)
@@ -459,7 +467,7 @@ void sched_engine_lost(struct sched_engine *engine, uint64_t now_us)
         sched->stats->engine_busy_us += sched_elapsed_us(engine->step_submitted_us, now_us);
         for (uint32_t i = 0; i < engine->planned_count; i++) {
             if (is_live(engine, i)) {
-                requeue(engine, call_of(engine, i), now_us);
+                requeue(engine, i, now_us);
             }
         }
     }

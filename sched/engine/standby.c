@@ -18,6 +18,7 @@
 
 #include "sched/engine/residency.h"
 #include "sched/engine/share/deal.h"
+#include "sched/engine/suspicion.h"
 #include "sched/policy.h"
 
 static void consider_standby(struct sched_walk *walk, struct sched_lane *lane, struct call *call)
@@ -27,7 +28,8 @@ static void consider_standby(struct sched_walk *walk, struct sched_lane *lane, s
     uint32_t left = call->max_tokens - call->generated_tokens;
     uint32_t rounds = sched->settings.steps_per_plan - 1;   /* none enters in the first one */
     struct sched_row row = {.chunk = 1, .decode_steps = left < rounds ? left : rounds};
-    if (!sched_call_can_run(call) || call->kv_tokens + 1 != sched_call_known(call)) {
+    if (!sched_call_can_run(call) || !sched_suspicion_admits(walk, call) ||
+        call->kv_tokens + 1 != sched_call_known(call)) {
         return;
     }
     row.positions = call->kv_tokens + row.decode_steps;

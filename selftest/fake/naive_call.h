@@ -75,3 +75,15 @@ void naive_key_settle(struct naive *m, uint32_t program);
 void naive_key_show(struct naive *m, uint32_t program);
 /* Asserts that the accounts of the call's program, and the clock, are the real ones. */
 void naive_key_compare(const struct naive *m, const struct naive_call *call);
+
+/* ---- suspects (naive_suspicion.c) ------------------------------------------------------------ */
+
+/* A plan without rows may have been made again, for the others. */
+bool naive_has_suspects(const struct naive *m);
+/* True when this plan has no row for the call: in a trial suspects get rows, each in no more
+ * company than it may have; else the others. */
+bool naive_is_left_out(const struct naive *m, const struct naive_call *call);
+/* Rows that the plan may have, after those that it has. */
+uint32_t naive_rows_max(const struct naive *m);
+/* A worker has died of the step in which a call had this row. */
+void naive_suspect(struct naive *m, uint32_t row);

@@ -262,6 +262,7 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
     struct naive_call *call = &m->calls[index];
     struct naive_tenant *tenant = &m->tenants[call->tenant];
     bool is_claim = !call->resident && !naive_skips(call) && visit->budget == 0 &&
+                    !naive_is_left_out(m, call) &&
                     call->computed > 0 && call->prompt + call->generated > 1;
     uint32_t rows = m->on->rows_count;
     visit->vain -= is_claim;
@@ -271,6 +272,8 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
         naive_pass(m, call);
         call->since = m->now;
         naive_excuse(m, call);
+    } else if (naive_is_left_out(m, call)) {
+        naive_pass(m, call);
     } else if (rows < step_header(naive_step(m))->rows_active &&
                step_row(naive_step(m), rows)->call == index) {
         m->last_key = tenant->key;
@@ -297,7 +300,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
     visit.waits = m->move_waits = sched_view_move_waits(m->sched, m->on->index);
     ASSERT(visit.waits <= m->set.batch_calls);
     naive_deal_begin(m);
-    while (m->on->rows_count < m->set.batch_calls && naive_deal(m, sorted, count, visit.at)) {
+    while (m->on->rows_count < naive_rows_max(m) && naive_deal(m, sorted, count, visit.at)) {
         uint32_t index = sorted[visit.at];
         struct naive_tenant *tenant = &m->tenants[m->calls[index].tenant];
         if (!naive_is_on_the_way(m, index, &visit)) {
@@ -314,7 +317,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
         visit.at++;
     }
     /* A plan that was made again may have come to others before. */
-    for (uint32_t i = 0; i < count && m->tenants_dealt > 1; i++) {
+    for (uint32_t i = 0; i < count && (m->tenants_dealt > 1 || naive_has_suspects(m)); i++) {
         naive_excuse_displaced(m, sorted[i]);
     }
     m->room = m->tenants_dealt > 1 ? NAIVE_ROOM_UNKNOWN : NAIVE_ROOM_LEFT;
@@ -322,7 +325,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
         m->room = m->tenants[t].in_vain ? NAIVE_ROOM_UNKNOWN : m->room;
     }
     bool has_none = m->tenants_dealt == 1 && visit.has_stopped;
-    m->room = has_none || m->on->rows_count == m->set.batch_calls ? NAIVE_ROOM_NONE : m->room;
+    m->room = has_none || m->on->rows_count == naive_rows_max(m) ? NAIVE_ROOM_NONE : m->room;
     m->is_short = visit.budget == 0;
     ASSERT(visit.waits == 0 || m->tenants_dealt > 1);
     return visit.at;
@@ -335,8 +338,8 @@ static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, ui
     for (uint32_t t = 0; t < m->tenants_count; t++) {
         m->tenants[t].done = false;
     }
-    for (; naive_deal(m, sorted, count, at) && m->set.steps_per_plan > 1 && m->on->rows_active > 0;
-         at++) {
+    bool has_any = m->set.steps_per_plan > 1 && m->on->rows_active > 0 && !m->on->is_trial;
+    for (; has_any && naive_deal(m, sorted, count, at); at++) {
         struct naive_call *call = &m->calls[sorted[at]];
         if (!call->resident || looks == 0) {
             continue;
@@ -345,7 +348,8 @@ static void naive_standbys(struct naive *m, uint32_t *sorted, uint32_t count, ui
         uint32_t known = call->prompt + call->generated;
         uint32_t decode = call->max - call->generated;
         decode = decode < m->set.steps_per_plan - 1 ? decode : m->set.steps_per_plan - 1;
-        bool can = call->resident && !naive_skips(call) && call->kv + 1 == known;
+        bool can = call->resident && !naive_skips(call) && !naive_is_left_out(m, call) &&
+                   call->kv + 1 == known;
         const struct step_row *got = step_row(naive_step(m), m->on->rows_count);
         if (m->on->rows_count < rows && got->call == sorted[at]) {
             ASSERT(can);
@@ -415,6 +419,7 @@ void naive_follow_plan(struct naive *m, bool planned)
     const struct step_header *header = step_header(naive_step(m));
     uint32_t count = naive_sort(m, sorted);
     m->on->rows_count = m->on->rows_active = 0;
+    m->on->is_trial = sched_view_is_trial(m->sched, m->on->index);
     naive_take_victims(m, sorted, count);
     count = naive_has_stages(m) ? naive_sort_stages(m, sorted) : count;
     while (count > 0 && naive_job_of(m, &m->calls[sorted[count - 1]])->held) {

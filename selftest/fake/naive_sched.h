@@ -48,6 +48,8 @@ struct naive_call {
     bool visited;                   /* by the walk of the last plan */
     bool displaced;                 /* its program left the active set in the last plan */
     uint32_t generated, kv, computed, cached, preemptions, faults;
+    uint32_t company, deaths, until;    /* of a suspect: rows that a step with it may have; workers
+                                           that died of it alone; positions that acquit it */
     int64_t order;                  /* of arrival */
     enum call_finish finish;
     uint64_t wait, service, since, priority;
@@ -103,6 +105,7 @@ struct naive_engine {
     uint32_t rows_count, rows_active;
     uint32_t rounds;                /* as the engine reports them */
     bool busy;
+    bool is_trial;                  /* the plan is for suspects alone; as the real one says */
     bool stops_early;               /* the step in flight may stop early */
 };
 

@@ -113,6 +113,9 @@ static void naive_settle_row(struct naive *m, uint32_t row, uint64_t duration,
         is_progress = call->kv > call->computed;
         call->computed = is_progress ? call->kv : call->computed;
     }
+    if (call->kv >= call->until) {
+        call->company = call->deaths = call->until = 0;
+    }
     naive_key_charge(m, call, fed, call->generated - before);
     naive_charge_job(m, call, duration, is_progress);
     if (finish == CALL_FINISH_NONE && call->expired) {
@@ -262,6 +265,8 @@ void naive_lost(struct naive *m)
         call->running = call->standby = false;
         if (call->cancel || call->expired) {
             naive_end(m, call, CALL_FINISH_DEADLINE);
+        } else {
+            naive_suspect(m, i);
         }
     }
     m->on->busy = false;

@@ -38,6 +38,11 @@ uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine)
     return engine_of(sched, engine)->move_waits;
 }
 
+bool sched_view_is_trial(const struct sched *sched, uint32_t engine)
+{
+    return engine_of(sched, engine)->is_trial;
+}
+
 bool sched_view_has_room(const struct sched *sched, uint32_t engine)
 {
     return engine_of(sched, engine)->has_room;

@@ -15,6 +15,8 @@ const struct step *sched_view_step(const struct sched *sched, uint32_t engine);
 /* Number of calls that the last plan of the engine has passed over because what they need is being
  * moved. */
 uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine);
+/* True when the last plan of the engine was for suspects alone. */
+bool sched_view_is_trial(const struct sched *sched, uint32_t engine);
 /* True when the last plan had a row left for one more call. */
 bool sched_view_has_room(const struct sched *sched, uint32_t engine);
 /* True when the last plan looked at the call. */

@@ -48,6 +48,8 @@ struct sim_call {
     uint64_t sent_us, deadline_us;  /* 0: none */
     uint32_t spoilt;                /* times that the engine spoilt its row ... */
     uint64_t excuses;               /* ... and how: a bit for each enum status */
+    bool is_poison;                 /* each worker that samples for it dies */
+    uint32_t deaths, deaths_alone;  /* of workers, in steps that sampled for it; in its own */
     uint32_t others;                /* calls that its client had open when it was sent */
     uint32_t prompt_tokens, max_tokens, received, expected;
     enum agx_finish finish;         /* that the oracle expects */

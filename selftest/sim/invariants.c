@@ -57,7 +57,8 @@ static const struct invariant_row {
     [INVARIANT_STATISTICS] = {"what is counted is what the world has seen", EACH_PASS,
                               check_statistics},
     [INVARIANT_DEADLINES] = {"a deadline ends a call in the pass in which it has passed, and "
-                             "not before", EACH_PASS, check_deadlines},
+                             "not before; no call waits for the end of a process", EACH_PASS,
+                             check_deadlines},
     [INVARIANT_QUIESCENCE] = {"without faults everything ends, and every pool is full again "
                               "(run.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_ASSERTION] = {"no assertion fails (run.c)", WHEN_IT_HAPPENS, NULL},
@@ -89,6 +90,8 @@ static const struct invariant_row {
                          WHEN_IT_HAPPENS, NULL},
     [INVARIANT_ENGINE] = {"an open call is at one engine, which serves if any does", EACH_PASS,
                           invariants_check_engines},
+    [INVARIANT_POISON] = {"a call that kills workers ends after few of them (deaths.c); no other "
+                          "ends so (oracle.c)", WHEN_IT_HAPPENS, NULL},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -311,10 +314,28 @@ static void check_deadlines(struct sim *sim)
         SIM_REQUIRE(sim, call->state != CALL_QUEUED || call->deadline_us > loop->now_us,
                     INVARIANT_DEADLINES, "call %u waits %llu us beyond its deadline", i,
                     (unsigned long long)(loop->now_us - call->deadline_us));
+        SIM_REQUIRE(sim, call->state != CALL_RUNNING ||
+                             sim->engines[call->engine].worker != SIM_WORKER_CONDEMNED,
+                    INVARIANT_DEADLINES, "call %u waits for the end of a condemned worker", i);
     }
 }
 
 /* ---- health ---------------------------------------------------------------------------------- */
+
+/* A heart that beats must not hide that a step does not end. Nothing is slower than the time that a
+ * first step may take. */
+static void check_hung(struct sim *sim, uint32_t engine)
+{
+    struct health health;
+    uint64_t hang_us = sim->options.engine_hang.number;
+    uint64_t since_us = sim->loop.engines[engine].pace.submitted_us;
+    if (sim->loop.now_us - since_us <= PACE_PATIENCE * hang_us) {
+        return;
+    }
+    loop_health(&sim->loop, &sim->orders, &health);
+    SIM_REQUIRE(sim, health.state != HEALTH_READY, INVARIANT_HEALTH,
+                "ready, and worker %u has hung for a long time", engine);
+}
 
 static void check_health_of(struct sim *sim, uint32_t engine)
 {
@@ -326,6 +347,9 @@ static void check_health_of(struct sim *sim, uint32_t engine)
     if (is_heard || !sim->loop.serving) {
         sim->memory.engines[engine].heartbeat = heartbeat;
         sim->memory.engines[engine].beat_us = now_us;
+    }
+    if (sim->engines[engine].is_beating && sim->engines[engine].worker == SIM_WORKER_HANGS) {
+        check_hung(sim, engine);
     }
     uint64_t asked_us = sim->engines[engine].asked_us;
     uint64_t beat_us = sim->memory.engines[engine].beat_us;

@@ -158,6 +158,7 @@ struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
     }
     bool has_deadline = sim_choose(sim, sim->swarm.deadline_rate) == 1;
     call->deadline_us = has_deadline ? 1 + sim_time(sim, DEADLINE_US_MAX) : 0;
+    call->is_poison = sim_fault(sim, SIM_FAULT_POISON);
     judge(sim, call);
     return call;
 }
@@ -252,6 +253,7 @@ static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_
 {
     uint64_t bit = UINT64_C(1) << status_from_wire(code);
     return (call->spoilt >= CALL_FAULTS_MAX && (call->excuses & bit) != 0) ||
+           (call->deaths_alone >= CALL_DEATHS_MAX && code == status_wire(STATUS_DEVICE_POISON)) ||
            (sim->loop.sched.engine_failed && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
@@ -428,6 +430,7 @@ void sim_oracle_resent(struct sim *sim, uint32_t client)
     for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
         if (sim->calls[i].in_use && sim->calls[i].client == client) {
             sim->calls[i].is_resent = true;
+            sim->calls[i].deaths = 0;           /* it may be executed again */
         }
     }
 }

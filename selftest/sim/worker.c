@@ -81,10 +81,13 @@ void sim_engine_submit(void *self, uint32_t index)
     engine->round_us = draw_round_us(sim, engine);
     engine->rounds_to_live =
         sim_fault(sim, SIM_FAULT_DEATH) ? 1 + sim_choose(sim, sim->limits.steps_per_plan) : 0;
+    engine->rounds_to_live = sim_step_is_poisoned(sim, engine) ? 1 : engine->rounds_to_live;
     engine->worker = SIM_WORKER_RUNS;
     engine->due_us = sim->now_us + engine->round_us;
     if (has_stopped || sim_fault(sim, SIM_FAULT_HANG)) {
         halt(sim, engine, SIM_WORKER_HANGS);
+        engine->is_beating = !has_stopped && sim_fault(sim, SIM_FAULT_HEART);
+        engine->due_us = engine->is_beating ? NEVER_US : engine->due_us;
     }
     say_step(sim, engine);
 }
@@ -224,7 +227,10 @@ void sim_worker_give_up(struct sim *sim, uint32_t index)
 
 static void lose_step(struct sim *sim, struct sim_engine *engine)
 {
-    sim->counts.steps_lost += engine->owes_step;
+    if (engine->owes_step) {
+        sim->counts.steps_lost++;
+        sim_step_is_lost(sim, engine);
+    }
     engine->owes_step = false;
 }
 
@@ -265,6 +271,7 @@ static enum world_engine poll(struct sim *sim, struct sim_engine *engine)
         engine->heartbeat++;
         return WORLD_ENGINE_BUSY;
     case SIM_WORKER_HANGS:
+        engine->heartbeat += engine->is_beating;
         return WORLD_ENGINE_BUSY;
     case SIM_WORKER_DONE:
         engine->heartbeat++;            /* a step is a sign of life */

@@ -95,6 +95,7 @@ struct sim_engine {
     bool owes_step;                 /* a submitted step has not been believed yet */
     uint64_t heartbeat;
     uint64_t asked_us;              /* when it last got a step or a question, being idle */
+    bool is_beating;                /* while the worker hangs */
     uint64_t record;                /* hash of what the core has written for the step in flight */
     bool poisoned[SIM_BLOCKS_MAX];
     uint64_t kv[SIM_BLOCKS_MAX * SIM_BLOCK_TOKENS];
@@ -116,6 +117,13 @@ enum world_engine sim_engine_poll(void *self, uint32_t index);
 void sim_engine_ask(void *self, uint32_t index);
 uint64_t sim_engine_heartbeat(void *self, uint32_t index);
 void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault);
+
+/* ---- deaths.c -------------------------------------------------------------------------------- */
+
+/* True when the step that is submitted kills its worker in the first round. */
+bool sim_step_is_poisoned(struct sim *sim, const struct sim_engine *engine);
+/* The step in the record will have no results. */
+void sim_step_is_lost(struct sim *sim, const struct sim_engine *engine);
 
 /* ---- engine.c -------------------------------------------------------------------------------- */
 

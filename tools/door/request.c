@@ -383,7 +383,10 @@ void request_ended(struct choice *choice)
         return;
     }
     if (choice->finish == AGX_FINISH_FAILED) {
-        (void)request_refuse(request, 503, NULL, status_text(status_from_wire(choice->code)));
+        enum status status = status_from_wire(choice->code);
+        /* Clients send again what was answered by 503, and this would do as much harm again. */
+        uint32_t code = status == STATUS_DEVICE_POISON ? 422 : 503;
+        (void)request_refuse(request, code, NULL, status_text(status));
     }
     (void)answer_end(choice, say);
     if (request->state == REQUEST_STREAMING) {

@@ -88,6 +88,7 @@ struct sim_flow {
     uint64_t digest, calls, shared, fetched;        /* sums of ROW_DONE */
     uint32_t spoilt;                /* times that the engine spoilt a call of it ... */
     uint64_t excuses;               /* ... and how: a bit for each enum status */
+    uint32_t deaths_alone;          /* of workers in steps that a call of it was alone in */
 };
 
 /* What a node's value must be for a row. */
@@ -139,6 +140,8 @@ void sim_flow_end_if_told(struct sim_flow *flow);
 /* Any of these frames, or an ERROR. False: the connection is to be given up. */
 bool sim_flow_take(struct sim *sim, uint32_t client, const struct wire_header *header,
                    const uint8_t *payload);
+/* A worker has died in a step that a call of this workflow was alone in. */
+void sim_flow_note_death(struct sim *sim, uint64_t flow_id);
 /* The engine has spoilt a row of this workflow. */
 void sim_flow_excuse(struct sim *sim, uint64_t flow_id, enum status status);
 

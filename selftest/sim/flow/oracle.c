@@ -32,6 +32,15 @@ void sim_flow_excuse(struct sim *sim, uint64_t flow_id, enum status status)
     }
 }
 
+void sim_flow_note_death(struct sim *sim, uint64_t flow_id)
+{
+    for (uint32_t i = 0; i < SIM_FLOWS_MAX; i++) {
+        if (sim->flows[i].in_use && sim->flows[i].flow_id == flow_id) {
+            sim->flows[i].deaths_alone++;
+        }
+    }
+}
+
 static struct sim_flow *open_flow(struct sim *sim, uint32_t client, uint64_t flow_id)
 {
     struct sim_flow *flow = sim_flow_find(sim, client, flow_id);
@@ -255,6 +264,7 @@ static bool may_fail(const struct sim *sim, const struct sim_flow *flow, enum st
     bool is_late = (lambda_us > 0 && waited_us >= lambda_us) ||
                    (call_us > 0 && waited_us >= call_us);
     return may_end(sim, flow, status) || (status == STATUS_GONE_DEADLINE && is_late) ||
+           (status == STATUS_DEVICE_POISON && flow->deaths_alone >= CALL_DEATHS_MAX) ||
            (flow->spoilt >= CALL_FAULTS_MAX && (flow->excuses >> status & 1) != 0);
 }
 

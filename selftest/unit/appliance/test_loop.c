@@ -36,7 +36,7 @@ static void test_dying_workers_cost_no_token(void **state)
 {
     uint64_t lost = 0;
     for (uint64_t seed = 0; seed < 20; seed++) {
-        run_seed(seed, &(struct faults){.kill_one_in = 40});
+        run_seed(seed, &(struct faults){.kill_one_in = 120});
         lost += rig.loop.stats.steps_lost;
     }
     assert_true(lost > 20);

@@ -341,6 +341,7 @@ STATUSES = {
     52: ("GONE_SHUTDOWN", "the appliance is shutting down"),
     65: ("DEVICE_FAILED", "the engine failed"),
     66: ("DEVICE_NUMERIC", "the engine produced a value that is not finite"),
+    67: ("DEVICE_POISON", "the engine died of this call, twice, with no other call in its step"),
 }
 
 # What a refusal is about.
