@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "net/intake.h"
+#include "net/open_calls.h"
+#include "net/replies.h"
 #include "sched/policy.h"
 #include "selftest/sim/sim.h"
 
@@ -23,6 +25,8 @@ static void check_starvation(struct sim *sim);
 static void check_orphans(struct sim *sim);
 static void check_news(struct sim *sim);
 static void check_health(struct sim *sim);
+static void check_patience(struct sim *sim);
+static void check_names(struct sim *sim);
 
 enum when { WHEN_IT_HAPPENS, EACH_PASS, NOW_AND_THEN };
 
@@ -92,6 +96,10 @@ static const struct invariant_row {
                           invariants_check_engines},
     [INVARIANT_POISON] = {"a call that kills workers ends after few of them (deaths.c); no other "
                           "ends so (oracle.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_PATIENCE] = {"no connection outlives the time for half a frame, or for what it does "
+                            "not read", EACH_PASS, check_patience},
+    [INVARIANT_NAMES] = {"the ids of a call mean nothing in another trust domain", NOW_AND_THEN,
+                         check_names},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -233,6 +241,54 @@ static void check_news(struct sim *sim)
     }
 }
 
+/* At the end of a pass, in which each connection whose time was over was closed. The times are the
+ * options'; since when they run the connection says. */
+static void check_patience_of(struct sim *sim, const struct net_connection *connection)
+{
+    const struct options *options = &sim->options;
+    uint64_t now_us = sim->loop.now_us;
+    uint64_t unread_us = connection->progress_us + options->net_write_deadline.number;
+    SIM_REQUIRE(sim, connection->unsent_bytes == 0 || now_us < unread_us, INVARIANT_PATIENCE,
+                "a client has not read for %llu us, and is connected",
+                (unsigned long long)(now_us - connection->progress_us));
+    uint64_t bought_us =
+        connection->received_bytes * SIM_SECOND_US / options->net_frame_rate.number;
+    uint64_t whole_us =
+        connection->frame_started_us + options->net_frame_deadline.number + bought_us;
+    bool has_half = connection->state == NET_OPEN && connection->frame_started_us != 0;
+    SIM_REQUIRE(sim, !has_half || now_us < whole_us, INVARIANT_PATIENCE,
+                "a client has sent half a frame for %llu us, and is connected",
+                (unsigned long long)(now_us - connection->frame_started_us));
+}
+
+static void check_patience(struct sim *sim)
+{
+    const struct net *net = &sim->loop.net;
+    for (uint32_t i = 0; i < net->open_count; i++) {
+        check_patience_of(sim, &net->connections[net->order[i]]);
+    }
+}
+
+/* A stranger with the ids of each call that is open or on record. */
+static void check_names(struct sim *sim)
+{
+    const struct net *net = &sim->loop.net;
+    for (uint64_t n = net->replies.records_first; n < net->replies.records_next; n++) {
+        const struct net_reply *reply = &net->replies.records[n % sim->limits.replies];
+        SIM_REQUIRE(sim, net_reply_find(net, ~reply->domain, reply->program_id,
+                                        reply->done.call_id) == NULL,
+                    INVARIANT_NAMES, "a stranger is given the reply of call %llu",
+                    (unsigned long long)reply->done.call_id);
+    }
+    for (uint32_t i = 0; i < sim->limits.calls; i++) {
+        const struct call *call = &sim->loop.calls.calls[i];
+        bool is_named = is_open(call) && call->workflow == CALL_NONE;
+        SIM_REQUIRE(sim, !is_named || net_open_find(net, ~call->domain, call->program_id,
+                                                    call->client_call_id) == CALL_NONE,
+                    INVARIANT_NAMES, "a stranger finds open call %u", i);
+    }
+}
+
 /* True when the engine could have planned. One whose canary has failed for good stands still. */
 static bool is_idle(const struct sim *sim, uint32_t index)
 {
@@ -322,19 +378,15 @@ static void check_deadlines(struct sim *sim)
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-/* A heart that beats must not hide that a step does not end. Nothing is slower than the time that a
- * first step may take. */
+/* A heart that beats must not hide that a step is late. */
 static void check_hung(struct sim *sim, uint32_t engine)
 {
     struct health health;
-    uint64_t hang_us = sim->options.engine_hang.number;
-    uint64_t since_us = sim->loop.engines[engine].pace.submitted_us;
-    if (sim->loop.now_us - since_us <= PACE_PATIENCE * hang_us) {
-        return;
+    if (pace_is_late(&sim->loop.engines[engine].pace, sim->loop.now_us)) {
+        loop_health(&sim->loop, &sim->orders, &health);
+        SIM_REQUIRE(sim, health.state != HEALTH_READY, INVARIANT_HEALTH,
+                    "ready, and worker %u hangs with a heart that beats", engine);
     }
-    loop_health(&sim->loop, &sim->orders, &health);
-    SIM_REQUIRE(sim, health.state != HEALTH_READY, INVARIANT_HEALTH,
-                "ready, and worker %u has hung for a long time", engine);
 }
 
 static void check_health_of(struct sim *sim, uint32_t engine)
