@@ -21,6 +21,14 @@ struct form {
     bool halves;
 };
 
+/* Lines of memory that so many vectors are. */
+ALWAYS_INLINE int lines_of(struct form form)
+{
+    int size = form.halves ? sizeof(uint16_t) : sizeof(float);
+    int lines = form.vectors * VECTOR_LANES * size / (int)LINE_BYTES;
+    return lines > 0 ? lines : 1;
+}
+
 /* The vector of numbers that begins `index` numbers after `at`. */
 ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
 {
@@ -34,7 +42,7 @@ ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
 
 /* form.vectors vectors of tokens, from vector `first` of the stretch on. A vector past the last
  * token reads the last one again. */
-ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, uint32_t first,
+ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t first,
                                  struct form form)
 {
     vector sums[QUERIES_MAX][VECTORS_MAX];
@@ -53,6 +61,7 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, ui
     }
     for (uint64_t d = 0; d < run->a->head_dim; d++) {
         vector key[VECTORS_MAX];
+        ahead_ask(run, lines_of(form));
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
             key[j] = vector_at(keys[j], d * step, form.halves);
@@ -76,14 +85,14 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, ui
 }
 
 /* The vectors of a form divide a stretch, so the scores have room past the last token. */
-ALWAYS_INLINE void score_tile(const struct tile *t, const struct run *run, struct form form)
+ALWAYS_INLINE void score_tile(const struct tile *t, struct run *run, struct form form)
 {
     for (uint32_t j = 0; j * VECTOR_LANES < run->tokens; j += (uint32_t)form.vectors) {
         score_vectors(t, run, j, form);
     }
 }
 
-ALWAYS_INLINE void score_form(const struct tile *t, const struct run *run, uint32_t queries,
+ALWAYS_INLINE void score_form(const struct tile *t, struct run *run, uint32_t queries,
                               bool halves)
 {
     switch (queries) {
@@ -96,7 +105,7 @@ ALWAYS_INLINE void score_form(const struct tile *t, const struct run *run, uint3
     }
 }
 
-static void score_queries(const struct tile *t, const struct run *run, uint32_t queries)
+static void score_queries(const struct tile *t, struct run *run, uint32_t queries)
 {
     if (run->a->halves) {
         score_form(t, run, queries, true);
@@ -108,7 +117,7 @@ static void score_queries(const struct tile *t, const struct run *run, uint32_t 
 /* ---- weigh ---- */
 
 /* Adds the tokens of a span to form.vectors vectors of channels from `lane` on. */
-ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, struct span span,
+ALWAYS_INLINE void weigh_vectors(const struct tile *t, struct run *run, struct span span,
                                  uint32_t lane, struct form form)
 {
     int queries = form.queries, vectors = form.vectors;
@@ -129,6 +138,7 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, st
         uint64_t index = token % KERNELS_OCTET * lanes + lane;
         for (; token < end; token++, index += lanes) {
             vector v[VECTORS_MAX];
+            ahead_ask(run, lines_of(form));
 #pragma GCC unroll 8
             for (int j = 0; j < vectors; j++) {
                 uint64_t at = index + (uint32_t)j * VECTOR_LANES;
@@ -154,7 +164,7 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, st
 }
 
 /* All channels: the form's vectors at a time while so many are left, then half as many. */
-ALWAYS_INLINE void weigh_tile(const struct tile *t, const struct run *run, struct span span,
+ALWAYS_INLINE void weigh_tile(const struct tile *t, struct run *run, struct span span,
                               struct form form)
 {
     uint32_t lane = 0, lanes = kernels_head_lanes(run->a->head_dim);
@@ -168,7 +178,7 @@ ALWAYS_INLINE void weigh_tile(const struct tile *t, const struct run *run, struc
     }
 }
 
-ALWAYS_INLINE void weigh_form(const struct tile *t, const struct run *run, struct span span,
+ALWAYS_INLINE void weigh_form(const struct tile *t, struct run *run, struct span span,
                               uint32_t queries, bool halves)
 {
     switch (queries) {
@@ -181,7 +191,7 @@ ALWAYS_INLINE void weigh_form(const struct tile *t, const struct run *run, struc
     }
 }
 
-static void weigh_together(const struct tile *t, const struct run *run, struct span span,
+static void weigh_together(const struct tile *t, struct run *run, struct span span,
                            uint32_t queries)
 {
     if (run->a->halves) {

@@ -27,6 +27,16 @@
 #define QUERIES_MAX 6
 #define OCTETS_MAX  8           /* of tokens in a stretch */
 
+#define LINE_BYTES 64u
+
+/* The lines of memory that the next stretch will read, in their order, and how far they have been
+ * asked for. What a head has of a KV block is a straight piece, too short for the CPU to see a
+ * stream in it. */
+struct ahead {
+    const uint8_t *at, *end;    /* what is left of this piece */
+    const uint32_t *block, *last;           /* whose piece it is; the last one to ask for */
+};
+
 /* Rows with the same keys and values in a stretch. */
 struct run {
     const struct kernels_attention *a;
@@ -38,6 +48,8 @@ struct run {
     /* Where each octet of tokens begins; past the last octet, the last one again. */
     const uint8_t *keys[OCTETS_MAX];
     const uint8_t *values[OCTETS_MAX];
+    const uint8_t *pieces;      /* of the keys, or values, that are read now */
+    struct ahead ahead;
 };
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -85,6 +97,48 @@ static void run_place(struct run *run)
     }
 }
 
+static inline uint64_t piece_bytes(const struct kernels_attention *a)
+{
+    uint32_t size = a->halves ? sizeof(uint16_t) : sizeof(float);
+    return (uint64_t)a->block_tokens * kernels_head_lanes(a->head_dim) * size;
+}
+
+/* The next stretch of the run's first row, if it sees that. A larger block than a stretch is one
+ * stream by itself. */
+static void ahead_begin(struct run *run)
+{
+    const struct kernels_attention *a = run->a;
+    const struct kernels_attending *row = run->rows[0];
+    uint32_t first = run->first + KERNELS_STRETCH;
+    run->ahead = (struct ahead){0};
+    if (row->tokens > first && a->block_tokens <= KERNELS_STRETCH) {
+        uint32_t last = smaller(row->tokens, first + KERNELS_STRETCH) - 1;
+        const uint32_t *block = row->blocks + first / a->block_tokens;
+        const uint8_t *at = run->pieces + *block * a->block_bytes;
+        run->ahead = (struct ahead){.at = at, .end = at + piece_bytes(a), .block = block,
+                                    .last = row->blocks + last / a->block_tokens};
+    }
+}
+
+/* Asks for so many more lines: as many as are read meanwhile. */
+ALWAYS_INLINE void ahead_ask(struct run *run, int lines)
+{
+    struct ahead *ahead = &run->ahead;
+#pragma GCC unroll 8
+    for (int i = 0; i < lines; i++) {
+        if (ahead->at == ahead->end) {
+            if (ahead->block == ahead->last) {
+                return;
+            }
+            ahead->block++;
+            ahead->at = run->pieces + *ahead->block * run->a->block_bytes;
+            ahead->end = ahead->at + piece_bytes(run->a);
+        }
+        _mm_prefetch(ahead->at, _MM_HINT_T0);
+        ahead->at += LINE_BYTES;
+    }
+}
+
 /* Finds the run that begins with the first row from `row` on that sees the stretch; rows that do
  * not see it are passed over. Returns the row after the run. A run without rows: there is none. */
 static uint32_t run_find(struct run *run, uint32_t row)
@@ -105,6 +159,7 @@ static uint32_t run_find(struct run *run, uint32_t row)
     }
     if (run->rows_count > 0) {
         run_place(run);
+        ahead_begin(run);
     }
     return row;
 }
@@ -146,12 +201,11 @@ struct span {
 /* What is done with a tile, one of the two: compute the scores of its queries in the stretch, or
  * add weighted values to their sums. */
 struct tile_work {
-    void (*score)(const struct tile *tile, const struct run *run, uint32_t queries);
-    void (*weigh)(const struct tile *tile, const struct run *run, struct span span,
-                  uint32_t queries);
+    void (*score)(const struct tile *tile, struct run *run, uint32_t queries);
+    void (*weigh)(const struct tile *tile, struct run *run, struct span span, uint32_t queries);
 };
 
-ALWAYS_INLINE void weigh_queries(const struct tile *t, const struct run *run, uint32_t queries,
+ALWAYS_INLINE void weigh_queries(const struct tile *t, struct run *run, uint32_t queries,
                                  struct tile_work work)
 {
     struct span all = {0, KERNELS_STRETCH};
@@ -168,7 +222,7 @@ ALWAYS_INLINE void weigh_queries(const struct tile *t, const struct run *run, ui
 }
 
 /* Tiles are even: 16 queries are 6 + 5 + 5 and not 6 + 6 + 4. */
-ALWAYS_INLINE void run_tiles(const struct run *run, struct tile_work work)
+ALWAYS_INLINE void run_tiles(struct run *run, struct tile_work work)
 {
     uint32_t left = run->rows_count * run->a->heads;
     struct cursor at = {0, 0};
@@ -187,7 +241,7 @@ ALWAYS_INLINE void run_tiles(const struct run *run, struct tile_work work)
 
 ALWAYS_INLINE void attention_walk(const struct kernels_attention *a, struct tile_work work)
 {
-    struct run run = {.a = a};
+    struct run run = {.a = a, .pieces = work.score != NULL ? a->keys : a->values};
     uint32_t tokens = 0;
     STATIC_ASSERT(OCTETS_MAX * KERNELS_OCTET == KERNELS_STRETCH, "octets of a stretch");
     ASSERT(a->block_tokens % KERNELS_OCTET == 0);
