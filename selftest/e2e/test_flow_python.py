@@ -176,13 +176,15 @@ def test_a_task_that_is_cancelled_cancels_the_workflow():
 def test_the_examples_of_the_page_run():
     with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as page:
         blocks = re.findall(r"(?:^    .*\n|^\n)+", page.read(), re.M)
-    codes = [re.sub(r"^    ", "", block, flags=re.M) for block in blocks if "7411" in block]
-    assert len(codes) == 3
+    codes = [re.sub(r"^    ", "", block, flags=re.M) for block in blocks
+             if re.search(r"127\.0\.0\.1:7411|connect\(\)", block)]
+    assert len(codes) == 3, codes
     with Appliance() as a:
         for code in codes:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-                exec(code.replace("127.0.0.1:7411", a.to), {})
+                exec(code.replace("connect()", 'connect("127.0.0.1:7411")')
+                     .replace("127.0.0.1:7411", a.to), {})
             assert "honey" in printed.getvalue(), printed.getvalue()
 
 
