@@ -100,15 +100,16 @@ static const char *word_of(const struct health_facts *facts, uint32_t i)
     if (engine->state == WORLD_ENGINE_DOWN) {
         return "down";
     }
-    if (engine_is_stuck(engine, facts->now_us)) {
-        return "stuck";
+    if (engine_is_silent(engine, facts->now_us)) {
+        return "silent";
     }
     if (engine_is_late(engine, facts->now_us)) {
         return "late";
     }
-    return trouble_of(facts, i) != NULL           ? "silent"
-           : engine->state == WORLD_ENGINE_BUSY ? "busy"
-                                                : "idle";
+    if (engine_is_stuck(engine, facts->now_us)) {
+        return "stuck";
+    }
+    return engine->state == WORLD_ENGINE_BUSY ? "busy" : "idle";
 }
 
 static void fill_engines(struct health *health, const struct health_facts *facts)

@@ -124,7 +124,8 @@ bool wire_field_is_float(enum wire_field field)
     for (uint32_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
         const struct wire_layout *layout = layouts[i];
         for (uint32_t k = 0; k < layout->rows_count; k++) {
-            if (layout->rows[k].kind == WIRE_F32 && layout->rows[k].error == field) {
+            bool is_it = field != WIRE_FIELD_NONE && layout->rows[k].error == field;
+            if (is_it && layout->rows[k].kind == WIRE_F32) {
                 return true;
             }
         }

@@ -150,7 +150,7 @@ static void sample_heartbeat(struct engine *engine, bool was_down, uint64_t now_
     }
 }
 
-static bool is_silent(const struct engine *engine, uint64_t now_us)
+bool engine_is_silent(const struct engine *engine, uint64_t now_us)
 {
     uint64_t since_us = engine->heartbeat_seen_us > engine->asked_us ? engine->heartbeat_seen_us
                                                                      : engine->asked_us;
@@ -173,7 +173,7 @@ static void watch_step(struct engine *engine, uint64_t now_us)
  * worker is silent, wrong or lost. */
 static bool serves(const struct engine *engine, uint64_t now_us)
 {
-    bool is_up = engine->state != WORLD_ENGINE_DOWN && !is_silent(engine, now_us) &&
+    bool is_up = engine->state != WORLD_ENGINE_DOWN && !engine_is_silent(engine, now_us) &&
                  !canary_has_failed(&engine->canary);
     bool is_prepared = engine_is_ready(engine) && !canary_is_awaited(&engine->canary);
     return is_up && (is_prepared || sched_of(engine)->serves);
@@ -284,7 +284,7 @@ bool engine_is_stuck(const struct engine *engine, uint64_t now_us)
 
 bool engine_is_quiet(const struct engine *engine, uint64_t now_us)
 {
-    return engine->state == WORLD_ENGINE_IDLE && !is_silent(engine, now_us);
+    return engine->state == WORLD_ENGINE_IDLE && !engine_is_silent(engine, now_us);
 }
 
 const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,
@@ -293,7 +293,7 @@ const char *engine_trouble(const struct engine *engine, const struct engine_orde
     if (orders->waits != NULL) {
         return orders->waits;
     }
-    if (is_silent(engine, now_us)) {
+    if (engine_is_silent(engine, now_us)) {
         return "engine silent";
     }
     if (engine_is_late(engine, now_us)) {

@@ -81,6 +81,8 @@ bool engine_is_quiet(const struct engine *engine, uint64_t now_us);
  * the same pass. */
 const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,
                            uint64_t now_us);
+/* True when its worker owes a sign of life for too long. */
+bool engine_is_silent(const struct engine *engine, uint64_t now_us);
 /* True when its step takes far longer than such steps do. */
 bool engine_is_late(const struct engine *engine, uint64_t now_us);
 /* True when calls wait for it and it has had nothing to do for too long: they will for ever. */

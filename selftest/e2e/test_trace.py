@@ -51,7 +51,7 @@ def just_now(a):
     with tempfile.TemporaryDirectory(prefix="agentix-e2e-") as directory:
         path = os.path.join(directory, "t.json")
         done = run("agx", "trace", "--text", text_of(a), "--seconds", "0", "--out", path)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0 and done.stderr == "", done.stderr
         return done.stdout, Trace(path)
 
 

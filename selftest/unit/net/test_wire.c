@@ -421,6 +421,7 @@ static void test_name_of_unknown_numbers_is_a_text(void **state)
     assert_string_equal(wire_field_name(WIRE_FIELD_KEY_ID), "key_id");
     assert_true(wire_field_is_float(WIRE_FIELD_TOP_P));
     assert_false(wire_field_is_float(WIRE_FIELD_TOP_K));
+    assert_false(wire_field_is_float(WIRE_FIELD_NONE));
 }
 
 /* A flag that the sum lacks would be refused. */

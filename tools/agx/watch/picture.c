@@ -274,14 +274,34 @@ static void add_call_event(struct picture *picture, const struct event *event)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* The entry of the program ends, with its service and its salt; so its process here ends too. */
 static void add_program_event(struct picture *picture, const struct event *event)
 {
     uint32_t index = find_program(picture, event);
     if (index != PROGRAM_NONE) {
-        picture->programs[index].idle_since_us = 0;
         draw_instant(picture, event, (struct chrome_track){index + 2, 1},
                      event_rows[event->what.kind].name);
+    }
+}
+
+/* The entry of the program begins or ends, with its service and its salt: no gap goes beyond it. */
+static void bound_program(struct picture *picture, const struct event *event)
+{
+    uint32_t index = find_program(picture, event);
+    if (index != PROGRAM_NONE) {
+        picture->programs[index].idle_since_us = 0;
+    }
+    add_program_event(picture, event);
+}
+
+/* By whose it is: a call's, a program's, or no one's. */
+static void add_other(struct picture *picture, const struct event *event)
+{
+    if (event->program == EVENT_PROGRAM_NONE) {
+        draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
+    } else if (event->call == CALL_NONE) {
+        add_program_event(picture, event);
+    } else {
+        add_call_event(picture, event);
     }
 }
 
@@ -323,10 +343,10 @@ void picture_add(struct picture *picture, const struct event *event)
     case EVENT_PROGRAM_STARTED:
     case EVENT_PROGRAM_ENDED:
     case EVENT_PROGRAM_FORGOTTEN:
-        add_program_event(picture, event);
+        bound_program(picture, event);
         return;
     default:
-        add_call_event(picture, event);
+        add_other(picture, event);
     }
 }
 
