@@ -140,7 +140,6 @@ static void test_auto_moves_a_program_to_an_idle_engine_and_spreads_it(void **st
     assert_int_equal(engine_of(box, bench_call(box->bench, 1, 4, 4)), 1);
 }
 
-/* Each has one call at a time: there is nothing to gain. */
 static void test_auto_keeps_programs_at_their_engines(void **state)
 {
     (void)state;
@@ -160,8 +159,8 @@ static uint32_t call_that_begins(struct box *box, uint32_t program, uint32_t wit
     return call;
 }
 
-/* Programs 0 and 2 are at engine 0, beside each other, and none of engine 1 has a call. The second
- * call of program 0 in a row that finds nothing goes there. */
+/* Programs 0 and 2 are at engine 0, and engine 1 has no call. The second call of program 0 in a row
+ * that finds nothing goes there. */
 static void test_auto_moves_a_program_whose_calls_find_nothing(void **state)
 {
     (void)state;
@@ -380,6 +379,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(random_state >> 33) % below;
 }
 
+/* A call that two kills have hit when it was alone has failed, and what it had was right. */
 static void check_tokens(struct box *box, uint32_t call)
 {
     const struct call *ended = bench_at(box->bench, call);
@@ -387,23 +387,23 @@ static void check_tokens(struct box *box, uint32_t call)
     memcpy(tokens, ended->tokens, ended->prompt_tokens * sizeof *tokens);
     uint32_t count = fake_engine_oracle(&box->seats[0].engine, tokens, ended->prompt_tokens,
                                         ended->max_tokens, &ended->sampling);
-    assert_int_equal(ended->finish, CALL_FINISH_LENGTH);
-    assert_int_equal(count, ended->generated_tokens);
+    if (ended->status != STATUS_DEVICE_POISON) {
+        assert_int_equal(ended->finish, CALL_FINISH_LENGTH);
+        assert_int_equal(count, ended->generated_tokens);
+    }
     assert_memory_equal(tokens + ended->prompt_tokens, ended->tokens + ended->prompt_tokens,
-                        count * sizeof *tokens);
+                        ended->generated_tokens * sizeof *tokens);
 }
 
 /* Ends calls that are done. */
 static void reap(struct box *box, uint32_t *calls, uint32_t *count)
 {
-    for (uint32_t i = 0; i < *count;) {
-        if (is_open(box, calls[i])) {
-            i++;
-            continue;
+    for (uint32_t i = *count; i-- > 0;) {
+        if (!is_open(box, calls[i])) {
+            check_tokens(box, calls[i]);
+            bench_free(box->bench, calls[i]);
+            calls[i] = calls[--*count];
         }
-        check_tokens(box, calls[i]);
-        bench_free(box->bench, calls[i]);
-        calls[i] = calls[--*count];
     }
 }
 

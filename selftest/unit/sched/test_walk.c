@@ -14,6 +14,7 @@
 #include "sched/engine/plan.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
+#include "sched/engine/suspicion.h"
 
 enum { SEEDS = 60, EVENTS = 250 };
 
@@ -233,7 +234,7 @@ static void blank(struct snapshot *snapshot)
     *(uint32_t *)in_snapshot(snapshot, engine->dealt) = 0;
     engine->dealt_count = 0;
     engine->last_key = 0;
-    engine->has_room = engine->is_underused = false;
+    engine->has_room = engine->is_underused = engine->turn_is_over = false;
     if (b->sched.nodes != NULL) {
         memset(in_snapshot(snapshot, b->sched.nodes), 0,
                BENCH_CALLS * sizeof *b->sched.nodes);
@@ -325,6 +326,16 @@ static void arrive(void)
     }
 }
 
+/* Calls in whose step a worker died would come back in plans of their own: the simulator's naive
+ * scheduler follows those. */
+static void lose_worker(void)
+{
+    bench_lose(b);
+    for (uint32_t i = 0; i < BENCH_CALLS; i++) {
+        sched_suspicion_drop(&b->sched, bench_at(b, i));
+    }
+}
+
 static void disturb(void)
 {
     uint32_t index = below(BENCH_CALLS);
@@ -334,7 +345,7 @@ static void disturb(void)
     } else if (call->state == CALL_QUEUED && below(4) == 0 && !call->cancel) {
         bench_cancel(b, index);
     } else if (below(20) == 0) {
-        bench_lose(b);
+        lose_worker();
     }
 }
 
