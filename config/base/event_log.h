@@ -5,7 +5,7 @@
  * The stages write, the text port's `events` reads; both run in the core's one thread. Most events
  * are of steps and soon gone, so each call that ends, or is refused by the scheduler, leaves a
  * record of its own in a second ring, which reaches back far longer (`ended`;
- * docs/decisions/0078).
+ * docs/decisions/0080).
  *
  *   number   0   1   2   3   4   5   6   7   8   9      capacity 8: 0 and 1 are forgotten
  *                    ^ first                      ^ next
