@@ -186,12 +186,25 @@ bool loop_is_quiet(const struct loop *loop)
     return loop->serving && !loop->draining && sched_is_idle(&loop->sched);
 }
 
+/* True when the keeper wants what has not been done. Its bell has ended the wait before this. */
+static bool has_orders(const struct loop *loop, const struct loop_orders *orders)
+{
+    return orders->stop_now || (orders->drain && !loop->draining) || orders->admission != NULL;
+}
+
+static uint64_t longest_wait_us(const struct loop *loop, const struct loop_orders *orders)
+{
+    if (has_orders(loop, orders)) {
+        return 0;
+    }
+    return orders->idle_us > TICK_US && loop_is_quiet(loop) ? orders->idle_us : TICK_US;
+}
+
 /* Waits for events and hands each to its stage, which only notes it. */
-static void gather_events(struct loop *loop, uint64_t idle_us)
+static void gather_events(struct loop *loop, const struct loop_orders *orders)
 {
     struct world_event events[WORLD_EVENTS_MAX];
-    bool may_idle = idle_us > TICK_US && loop_is_quiet(loop);
-    uint64_t until_us = loop->now_us + (may_idle ? idle_us : TICK_US);
+    uint64_t until_us = loop->now_us + longest_wait_us(loop, orders);
     until_us = earliest(until_us, net_next_us(&loop->net, loop->now_us));
     until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
     until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
@@ -338,7 +351,7 @@ static bool drain_goes_on(struct loop *loop)
 
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners)
 {
-    gather_events(loop, orders->idle_us);
+    gather_events(loop, orders);
     if (orders->stop_now) {
         net_close_all(&loop->net);
         return false;

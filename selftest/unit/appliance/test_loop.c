@@ -131,6 +131,20 @@ static void start_quiet(uint64_t seed)
     assert_true(loop_is_quiet(&rig.loop));
 }
 
+static void test_what_the_keeper_wants_is_not_slept_over(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        start_quiet(11);
+        struct loop_orders orders = sleepy;
+        orders.drain = i == 0;
+        orders.stop_now = i == 1;
+        uint64_t now_us = rig.fake.now_us;
+        assert_false(pass(&orders));
+        assert_int_equal(rig.fake.now_us, now_us);
+    }
+}
+
 /* Goes on for `us` of the world's time; the text port has no peer, so gauges are taken here. */
 static void wait_us(uint64_t us, struct health *health)
 {
@@ -246,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_dying_workers_cost_no_token),
         cmocka_unit_test(test_resets_give_everything_back_and_hurt_no_others),
         cmocka_unit_test(test_drain_ends_after_the_last_call),
+        cmocka_unit_test(test_what_the_keeper_wants_is_not_slept_over),
         cmocka_unit_test(test_an_idle_loop_forgets_what_was_kept_long_enough),
         cmocka_unit_test(test_a_gap_in_time_expires_nothing),
         cmocka_unit_test(test_health_is_ready_while_there_is_nothing_to_do),
