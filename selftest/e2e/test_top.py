@@ -22,13 +22,13 @@ def once(a, *options):
 
 
 def generate(a, key, affinity):
+    wanted = a.stats()["calls_open"] + 1
     with TextFile(next(line for line in KEYS.splitlines() if line.startswith(key)) + "\n",
                   mode=0o600) as path:
         process = subprocess.Popen([AGX, "--to", a.to, "--key-file", path, "--affinity", affinity,
                                     "generate", "--prompt", "Hi", "--max-tokens", "400"],
                                    stdout=subprocess.DEVNULL)
-        accepted = a.stats()["calls_open"] + 1
-        wait_for(lambda: a.stats()["calls_open"] == accepted, "the call is open")
+        wait_for(lambda: a.stats()["calls_open"] == wanted, "the call is open")
     return process
 
 
