@@ -6,7 +6,8 @@
  * First all knobs stand at their lowest value: if that does not fit, nothing will. Then one knob is
  * lowered alone, then each two, three, ...; the first choice of knobs that fits at their lowest
  * values is taken, and each of its knobs is raised again as far as the plan still fits. So there is
- * no command with fewer changes, and none with the same changes that takes away less.
+ * no command with fewer changes, and none with the same changes that takes away less. A plan that
+ * only just fits now may not when the command is run, so it has to fit with a margin.
  *
  * Bounds: 2^KNOBS choices, each planned once with the least KV; then a ladder for each knob. The
  * knobs are in the order in which a user would miss them least.
@@ -278,10 +279,18 @@ static bool is_of_cpu(const struct boot *boot, uint32_t knob)
                                    strcmp(key, "workers") == 0);
 }
 
+/* What is left moves by some pages from one start to the next. */
+static uint64_t with_margin(uint64_t left)
+{
+    return left == MEMORY_UNBOUNDED ? left : left - left / 128;
+}
+
 static struct search *begin(const struct boot *boot)
 {
     static struct search search;
     search = (struct search){.boot = boot, .trial = *boot};
+    search.trial.bounds.machine = with_margin(boot->bounds.machine);
+    search.trial.bounds.group = with_margin(boot->bounds.group);
     for (uint32_t knob = 0; knob < KNOBS; knob++) {
         search.rows[knob] = config_options_find(knobs[knob].section, knobs[knob].key);
         ASSERT(search.rows[knob] != NULL);

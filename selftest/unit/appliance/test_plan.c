@@ -158,6 +158,24 @@ static void test_advice_takes_two_changes_where_one_is_too_few(void **state)
     assert_int_equal(take_command(command, &boot.options), 3);      /* limits.ended, as it was */
 }
 
+static void test_advice_still_fits_when_a_little_less_is_left(void **state)
+{
+    (void)state;
+    for (uint64_t left = 48 * MIB; left < 64 * MIB; left += MIB / 16) {
+        const char *command;
+        start(&tiny, left);
+        set("limits.connections=65536");
+        set("limits.events=16777216");
+        set("limits.ended=0");
+        assert_status(STATUS_OK, make());
+        assert_true(check_advice(&command));
+        (void)take_command(command, &boot.options);
+        boot.bounds.machine = left - left / 200;
+        assert_status(STATUS_OK, make());
+        assert_true(plan_fits(&boot));
+    }
+}
+
 static void test_advice_for_weights_that_are_too_large_is_none(void **state)
 {
     (void)state;
@@ -294,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_advice_lowers_what_is_missed_least),
         cmocka_unit_test(test_advice_names_the_longest_context_that_fits),
         cmocka_unit_test(test_advice_takes_two_changes_where_one_is_too_few),
+        cmocka_unit_test(test_advice_still_fits_when_a_little_less_is_left),
         cmocka_unit_test(test_advice_for_weights_that_are_too_large_is_none),
         cmocka_unit_test(test_advice_for_a_gpu_fits_it),
         cmocka_unit_test(test_random_configurations_are_planned_refused_or_advised),
