@@ -319,8 +319,18 @@ e2e: e2e-parts  ## end-to-end tests against the real binary; T=module or module.
 e2e-long: e2e-parts $(B)/killer | build/.setup-image
 	$(E2E_RUN) --long
 
+# The fuzzers are built by clang, which warns of other things than gcc: found here in seconds.
+LINTED := $(if $(shell command -v clang),$(patsubst %.c,build/obj/lint/%.ok,\
+    $(shell git ls-files '*.c' 2>/dev/null | grep -v -e _avx -e ^tools/bench/ -e ^selftest/unit/)))
+build/obj/lint/%.ok: %.c | build/.setup
+	@mkdir -p $(@D)
+	$(Q)clang -fsyntax-only -std=gnu11 $(CPPFLAGS) -MF $(@:.ok=.d) -MT $@ $(WARN) $< && touch $@
+.PHONY: lint
+lint: $(LINTED)  ## every source of the product through clang's warnings (part of check)
+	@$(if $(LINTED),:,echo "lint: SKIPPED: no clang or no git here")
+
 check: | build/.setup-tests
-check: all build/docgen lab-check  ## rules of the house: includes, sizes, bans, generated docs
+check: all lint build/docgen lab-check  ## rules of the house: includes, sizes, bans, generated docs
 	python3 tools/check
 	@python3 tools/stack $(filter-out $(O)/selftest/% %/embedded.o,$(CORE_OBJ) $(MAIN_OBJ))
 

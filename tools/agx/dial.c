@@ -134,7 +134,7 @@ int dial_finished(const struct agx_event *done)
 
 const char *dial_default(void)
 {
-    return access(DIAL_INSTALLED + strlen("unix:"), F_OK) == 0 ? DIAL_INSTALLED : DIAL_BUILT;
+    return access(&DIAL_INSTALLED[strlen("unix:")], F_OK) == 0 ? DIAL_INSTALLED : DIAL_BUILT;
 }
 
 /* Why no connection: the kernel says so of the file, and agx_open() only that there is none. */

@@ -253,7 +253,9 @@ static void put_cell(const struct columns_order *order, const struct column *col
         snprintf(cell, CELL, "%s", row->state);
         break;
     case TOKENS:
-        snprintf(cell, CELL, row->is_call ? "%" PRIu64 "+%" PRIu64 : "", row->prompt, row->output);
+        cell[0] = '\0';
+        if (row->is_call)
+            snprintf(cell, CELL, "%" PRIu64 "+%" PRIu64, row->prompt, row->output);
         break;
     default:
         put_number(column->id, row, cell);
