@@ -16,6 +16,7 @@ from skip import Skip
 
 KERNEL = os.path.join(ROOT, "build", "kernel")
 HANG_S = 900                            # an emulated machine is a hundred times as slow
+PROMPT = b"(qemu) "
 
 
 def free_ports(count):
@@ -81,21 +82,34 @@ class Machine:
         return wait_for(find, "the console says: " + pattern, HANG_S)
 
     def press_power(self):
-        self._tell(self.monitor, b"system_powerdown\n")
+        self._command(b"system_powerdown")
 
     def press_keys(self, keys):
-        self._tell(self.monitor, b"sendkey %s\n" % keys.encode())
+        self._command(b"sendkey " + keys.encode())
 
     def kill(self, name):
         """Ends the process of that name in the machine; its number."""
-        return int(self._tell(self.second, name.encode() + b"\n"))
+        with self._connected(self.second) as s:
+            s.sendall(name.encode() + b"\n")
+            return int(s.makefile("rb").readline())
 
-    def _tell(self, path, request):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(HANG_S)
-            s.connect(path)
-            s.sendall(request)
-            return s.makefile("rb").readline()
+    def _command(self, words):
+        """The monitor drops what it has not read when its peer leaves: its next prompt says that
+        the command was run."""
+        with self._connected(self.monitor) as s:
+            for request in (b"", words + b"\n"):
+                s.sendall(request)
+                said = b""
+                while not said.endswith(PROMPT):
+                    more = s.recv(4096)
+                    assert more, "the monitor has gone: %r" % said
+                    said += more
+
+    def _connected(self, path):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(HANG_S)
+        s.connect(path)
+        return s
 
     def time_line(self):
         """The lines of init that have a time."""
