@@ -156,6 +156,19 @@ def test_a_class_is_learnt_when_its_programs_end():
         assert dict(zip(head, row))["programs"] == "3", row
 
 
+def test_a_class_counts_though_the_first_request_was_refused():
+    with Door() as d:
+        named = {"X-Agentix-Program": "clerk", "X-Agentix-Class": "clerk"}
+        for wrong in ("c" * 33, "two words"):
+            answer = d.post(CHAT, BODIES[CHAT], dict(named, **{"X-Agentix-Class": wrong}))
+            assert answer.status == 400 and answer.error[1] == "X-Agentix-Class", answer.text
+        long = dict(BODIES[CHAT], messages=[{"role": "user", "content": "a long story " * 2000}])
+        assert d.post(CHAT, long, named).status == 400
+        d.right(CHAT, BODIES[CHAT], dict(named, **{"X-Agentix-End": "1"}))
+        wait_for(lambda: d.programs() == {}, "it has ended")
+        assert any("clerk" in line for line in d.a.text("classes").splitlines())
+
+
 def test_programs_end_by_header_by_name_and_by_idleness():
     with Door("door.program_idle=1s", "door.programs=16") as d:
         d.right(CHAT, BODIES[CHAT], {"X-Agentix-Program": "long"})

@@ -113,9 +113,34 @@ static struct program *make_place(struct door *door, uint32_t domain,
     return oldest;
 }
 
+static bool is_class(const char *name)
+{
+    size_t bytes = strlen(name);
+    for (size_t i = 0; i < bytes; i++) {
+        if (name[i] <= ' ' || name[i] > '~') {
+            return false;
+        }
+    }
+    return bytes <= AGX_CLASS_BYTES;
+}
+
+/* The appliance takes the class of a program with its first call. */
+static void read_class(struct request *request, const struct program *program)
+{
+    const char *name = http_header(request, "X-Agentix-Class");
+    if (name != NULL && !program->has_called) {
+        memcpy(request->class_name, name, strlen(name) + 1);
+    }
+}
+
 bool program_join(struct request *request, const uint8_t id[AGX_ID_BYTES])
 {
     struct door *door = request->door;
+    const char *class_name = http_header(request, "X-Agentix-Class");
+    if (class_name != NULL && !is_class(class_name)) {
+        return request_refuse(request, 400, "X-Agentix-Class",
+                              "a class has at most 32 printable characters and no spaces");
+    }
     uint32_t domain = request->domain->index;
     struct program *program = known(door->programs, domain, id);
     if (program == NULL) {
@@ -126,11 +151,8 @@ bool program_join(struct request *request, const uint8_t id[AGX_ID_BYTES])
         *program = (struct program){.is_used = true, .domain = domain};
         door->programs->used++;
         memcpy(program->id, id, AGX_ID_BYTES);
-        const char *class_name = http_header(request, "X-Agentix-Class");
-        if (class_name != NULL && strlen(class_name) <= AGX_CLASS_BYTES) {
-            memcpy(request->class_name, class_name, strlen(class_name) + 1);
-        }
     }
+    read_class(request, program);
     program->requests_open++;
     program->used_us = door->now_us;
     request->program = program;

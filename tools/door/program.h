@@ -19,6 +19,7 @@ struct program {
     uint8_t id[AGX_ID_BYTES];
     uint32_t domain;
     uint32_t requests_open;
+    bool has_called;                    /* what class it is of has been said, if ever it was */
     uint64_t used_us;
 };
 

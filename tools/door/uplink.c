@@ -26,6 +26,7 @@
 
 #include "tools/door/answer.h"
 #include "tools/door/clock.h"
+#include "tools/door/program.h"
 #include "tools/door/request.h"
 #include "tools/door/stop.h"
 
@@ -459,6 +460,7 @@ bool uplink_call(struct door *door, struct choice *choice)
     if (result != AGX_OK) {
         return uplink_refuse(request);
     }
+    request->program->has_called = true;
     choice->uplink = uplink;
     choice->is_open = true;
     uplink->calls[uplink->calls_open++] = choice;
