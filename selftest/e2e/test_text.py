@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from appliance import BUILD, HANG_S, ROOT, Appliance, wait_for
+from appliance import BUILD, HANG_S, ROOT, Appliance, run, wait_for
 from protocol import Client
 
 sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
@@ -117,6 +117,35 @@ def test_ended_calls_are_on_record_by_number_and_by_time():
         assert abs(datetime.datetime.now(datetime.timezone.utc) -
                    datetime.datetime.fromisoformat(now.replace("Z", "+00:00"))
                    ) < datetime.timedelta(minutes=10), now
+
+
+def report(a, *words):
+    done = run("agx", "report", *words, env=dict(os.environ, AGX_TEXT="%s:%d" % a.text_address))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_report_adds_up_what_the_record_says():
+    with Appliance() as a, Client(a.tcp) as c:
+        assert report(a)[0].startswith("0 calls ended from ")
+        for i in range(300):            # more than a page
+            c.generate(i + 1, [1, 2, 3], max_tokens=1 + i % 2).check()
+        wait_for(lambda: a.stats()["calls_open"] == 0, "all have ended")
+        records = [line.split() for page in ("ended 0", "ended 256")
+                   for line in a.text(page).splitlines()[:-1]]
+        hour = report(a, "--minutes", "60")
+        assert hour[0].startswith("300 calls ended"), hour
+        row = hour[2].split()
+        assert row == ["tcp", "300", *row[2:7], "0%", "450", "length", "300"], hour
+        assert float(row[4]) >= float(row[3]) > 0, hour
+        assert hour[3].startswith("slowest first token: ") and " who=tcp " in hour[3]
+        stamps = [datetime.datetime.fromisoformat(record[2][:19]) for record in records]
+        of_minute = sum(stamp < stamps[0] + datetime.timedelta(minutes=1) for stamp in stamps)
+        named = report(a, stamps[0].strftime("%H:%M:%S"))
+        assert named[0].startswith("%d calls ended from %s" % (
+            of_minute, records[0][2][:19])), (named, records[0])
+        wrong = run("agx", "report", "25:00")
+        assert wrong.returncode == 2 and "'25:00' is not a time of day" in wrong.stderr
 
 
 def test_health_leaves_ready_when_the_worker_is_stopped():

@@ -26,6 +26,7 @@ int replay_main(const char *to, int argc, char **argv);
 int agent_main(const char *to, int argc, char **argv);
 int demo_main(const char *to, int argc, char **argv);
 int ask_main(const char *to, int argc, char **argv);
+int report_main(const char *to, int argc, char **argv);
 int top_main(const char *to, int argc, char **argv);
 int trace_main(const char *to, int argc, char **argv);
 int tokenize_main(const char *to, int argc, char **argv);

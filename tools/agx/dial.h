@@ -26,7 +26,9 @@ struct dial {
     struct retry *retry;            /* set by its owner; NULL: a busy answer ends the command */
 };
 
-/* Where an appliance is when no address is given: the installed one, if its socket is there. */
+/* Where an appliance is when no address is given: what the variable says, or the installed one, if
+ * its socket is there. */
+#define DIAL_VARIABLE  "AGX_TO"
 #define DIAL_INSTALLED "unix:/run/agentix/agentix.sock"
 #define DIAL_BUILT     "127.0.0.1:7411"
 const char *dial_default(void);

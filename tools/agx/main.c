@@ -30,6 +30,7 @@ static const struct {
     {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
     {"demo", demo_main, "the same agents on two appliances, side by side"},
     {"ask", ask_main, "a question to the text port: health, stats, ended 12:03 ..."},
+    {"report", report_main, "who had what in a minute: calls, waits, service"},
     {"top", top_main, "programs and calls while they run: who, how much, why it waits"},
     {"trace", trace_main, "what the appliance does, as a picture for Perfetto"},
     {"load", load_main, "many short calls, each checked"},
@@ -113,8 +114,8 @@ int main(int argc, char **argv)
     int rest = argc;
     const struct argument rows[] = {
         {"--to", "ADDRESS", ARGUMENT_TEXT, &to, 0, 0,
-         "where it is; HOST is numeric (default: " DIAL_INSTALLED "\n"
-         "if there is one, else " DIAL_BUILT ")"},
+         "where it is; HOST is numeric (default: $" DIAL_VARIABLE ",\n"
+         "or " DIAL_INSTALLED " if there is one,\nelse " DIAL_BUILT ")"},
         {"--key-file", "FILE", ARGUMENT_TEXT, &key_file, 0, 0,
          "the key for TCP: a line `ID SECRET`, mode 0600; without it\n"
          "the same line in the variable " KEY_VARIABLE},

@@ -72,13 +72,12 @@ static int ask(const char *text, char *question, bool all)
 
 int ask_main(const char *to, int argc, char **argv)
 {
-    const char *text = TEXT_PORT_ADDRESS;
+    const char *text = text_port_default();
     char question[QUESTION_BYTES];
     uint32_t words = 0;
     bool all = false;
     const struct argument rows[] = {
-        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0,
-         "the text port (default " TEXT_PORT_ADDRESS ")"},
+        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0, TEXT_PORT_HELP},
         {"--all", "", ARGUMENT_FLAG, &all, 0, 0,
          "page after page of `events` or `ended`, not the first alone"},
     };

@@ -17,6 +17,12 @@
 
 #define ANSWER_MS 10000
 
+const char *text_port_default(void)
+{
+    const char *said = getenv(TEXT_PORT_VARIABLE);
+    return said != NULL && said[0] != '\0' ? said : TEXT_PORT_ADDRESS;
+}
+
 int text_port_open(struct text_port *port, const char *address)
 {
     *port = (struct text_port){.descriptor = -1, .address = address,

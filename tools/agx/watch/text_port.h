@@ -4,6 +4,9 @@
 #include <stdint.h>
 
 #define TEXT_PORT_ADDRESS   "127.0.0.1:7412"
+#define TEXT_PORT_VARIABLE  "AGX_TEXT"
+#define TEXT_PORT_HELP      "the text port (default: $" TEXT_PORT_VARIABLE ", or " \
+                            TEXT_PORT_ADDRESS ")"
 #define TEXT_PORT_BYTES_MIN (1u << 18)      /* of an answer; it grows */
 #define TEXT_PORT_BYTES_MAX (1u << 28)
 
@@ -14,6 +17,8 @@ struct text_port {
     uint32_t page_bytes, page_max, page_limit;
 };
 
+/* Where the text port is when no address is given. */
+const char *text_port_default(void);
 /* EXIT_COMPLETE, or an exit code after a message. */
 int text_port_open(struct text_port *port, const char *address);
 void text_port_close(struct text_port *port);

@@ -123,12 +123,11 @@ int top_main(const char *to, int argc, char **argv)
                                         "number", NULL};
     static const char keys[] = "swtkloun";
     struct argument_choice sort = {.words = words};
-    const char *text = TEXT_PORT_ADDRESS;
+    const char *text = text_port_default();
     uint32_t every_ms = 1000, width = 140;
     bool once = false, calls = false;
     const struct argument rows[] = {
-        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0,
-         "the text port (default " TEXT_PORT_ADDRESS ")"},
+        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0, TEXT_PORT_HELP},
         {"--every", "MS", ARGUMENT_U32, &every_ms, 10, EVERY_MS_MAX,
          "milliseconds between two looks (default 1000)"},
         {"--sort", "WORD", ARGUMENT_CHOICE, &sort, 0, 0,

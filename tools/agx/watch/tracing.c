@@ -133,11 +133,10 @@ static int trace_to(struct tracing *tracing, const char *out, double seconds)
 
 int trace_main(const char *to, int argc, char **argv)
 {
-    const char *text = TEXT_PORT_ADDRESS, *out = "trace.json";
+    const char *text = text_port_default(), *out = "trace.json";
     double seconds = SECONDS_MAX;
     const struct argument rows[] = {
-        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0,
-         "the text port (default " TEXT_PORT_ADDRESS ")"},
+        {"--text", "ADDRESS", ARGUMENT_TEXT, &text, 0, 0, TEXT_PORT_HELP},
         {"--seconds", "S", ARGUMENT_F64, &seconds, 0, SECONDS_MAX,
          "end after this; 0: what just happened (default: at ^C)"},
         {"--out", "FILE", ARGUMENT_TEXT, &out, 0, 0, "Chrome trace JSON (default trace.json)"},
