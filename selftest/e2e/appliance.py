@@ -239,6 +239,18 @@ class Appliance:
             assert status == 0, "exit status %d\n%s" % (status, "\n".join(self.lines[-30:]))
 
 
+# Runs argv[2 + N ..] with the N descriptors of argv[2 ..] from 3 on, as systemd hands them over.
+HAND_OVER = """
+import fcntl, os, sys
+count = int(sys.argv[1])
+spare = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 100) for number in sys.argv[2:2 + count]]
+for at, number in enumerate(spare):
+    os.dup2(number, 3 + at)
+os.environ.update(LISTEN_FDS=str(count), LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2 + count], sys.argv[2 + count:])
+"""
+
+
 def run(program, *arguments, **options):
     """Runs build/PROGRAM to its end; returns the completed process with text output."""
     return subprocess.run([os.path.join(BUILD, program)] + list(arguments), text=True,

@@ -15,13 +15,14 @@ import subprocess
 import sys
 import threading
 
-from appliance import BUILD, HANG_S, ROOT, Appliance, wait_for
+from appliance import BUILD, HAND_OVER, HANG_S, ROOT, Appliance, wait_for
 from skip import Skip
 
 sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
 from agentix.wire import program_id  # noqa: E402
 
-PATIENT = ("door.receive=10min", "door.patience=30min")
+# A test that leaves requests open is not kept waiting by the door's end.
+PATIENT = ("door.receive=10min", "door.patience=30min", "door.drain=0")
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 CLIENTS = os.path.join(ROOT, "build", "clients")    # tools/setup door makes it
@@ -83,8 +84,9 @@ def chat(text, **fields):
 class Door:
     """`with Door("door.programs=16") as d:` has an appliance d.a and speaks HTTP at d.port."""
 
-    def __init__(self, *settings, a=None, health=200):
+    def __init__(self, *settings, a=None, health=200, listener=None):
         self.settings, self.given, self.health = settings, a, health
+        self.listener = listener        # a socket that is handed over
 
     def __enter__(self):
         self.stack = contextlib.ExitStack()
@@ -107,9 +109,13 @@ class Door:
         for setting in ("net.tcp=" + self.a.to, "door.listen=127.0.0.1:%d" % port, *PATIENT,
                         *self.settings):
             arguments += ["--set", setting]
-        self.lines = []
+        self.lines, handed = [], ()
+        if self.listener is not None:
+            port, handed = self.listener.getsockname()[1], (self.listener.fileno(),)
+            arguments = [sys.executable, "-c", HAND_OVER, "1", str(handed[0]), *arguments,
+                         "--set", "door.listen=127.0.0.1:%d" % port]
         self.process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True,
-                                        stdin=subprocess.DEVNULL)
+                                        stdin=subprocess.DEVNULL, pass_fds=handed)
         self.reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
         self.reader.start()
         self.port = wait_for(self._listening, "the door listens")

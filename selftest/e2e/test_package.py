@@ -84,6 +84,9 @@ def test_the_installed_configuration_serves_a_group_and_no_port():
     assert values == {"unix": "/run/agentix/agentix.sock", "tcp": "", "gids": "agentix"}, values
     socket = read(os.path.join(ROOT, "tools", "systemd", "agentix.socket"))
     assert "\nListenStream=%s\n" % values["unix"] in socket, socket
+    door = read(os.path.join(ROOT, "tools", "systemd", "agentix-door.socket"))
+    listen = re.search(r"^  door\.listen = (\S+)", run("agentix", "--help").stdout, re.M)[1]
+    assert "\nListenStream=%s\n" % listen in door, door
 
 
 def test_the_manual_has_every_option_and_no_fault():

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 
-from appliance import HANG_S, NOISE, Appliance, run, wait_for
+from appliance import HAND_OVER, HANG_S, NOISE, Appliance, run, wait_for
 from protocol import ERROR, PROGRAM, Client
 from skip import Skip
 from test_auth import ALICE, BAD_AUTH, BOB, CAROL, PROMPT, copies, visit
@@ -212,17 +212,6 @@ def test_user_signals_are_ignored():
 
 
 # ---- listeners that are handed over -------------------------------------------------------------
-
-HAND_OVER = """
-import fcntl, os, sys
-count = int(sys.argv[1])
-spare = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 100) for number in sys.argv[2:2 + count]]
-for at, number in enumerate(spare):
-    os.dup2(number, 3 + at)
-os.environ.update(LISTEN_FDS=str(count), LISTEN_PID=str(os.getpid()))
-os.execv(sys.argv[2 + count], sys.argv[2 + count:])
-"""
-
 
 class Manager:
     """Listens, as systemd does for a .socket unit, and starts appliances that take over from it."""

@@ -155,6 +155,7 @@ def test_unit_of_the_door_is_valid_for_systemd():
                 open(path, "w", encoding="utf-8") as copy:
             copy.write(unit.read().replace("/usr/bin/agentix-door",
                                            os.path.join(BUILD, "agentix-door")))
+        shutil.copy(os.path.join(FILES, "agentix-door.socket"), directory)
         said = systemd("systemd-analyze", "verify", path)
         assert path not in said and "agentix-door" not in said, said
 

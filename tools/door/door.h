@@ -198,6 +198,8 @@ struct door {
     uint64_t now_us;                    /* of this pass */
     uint64_t connects_us;               /* no uplink is tried before */
     bool is_other;                      /* the appliance serves another model than `model` */
+    bool drains;                        /* no more clients are let in, until then: */
+    uint64_t drain_end_us;
     bool stops;
     struct door_stats stats;
 };

@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +23,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "config/address.h"
 #include "tools/door/endpoint.h"
+#include "tools/door/listener.h"
 #include "tools/door/request.h"
 
 #define HEAD_BYTES_MAX 32768u           /* of a request line and headers, and the library's own */
 #define STREAM_BYTES   4096u            /* of the events of a stream, sent at once */
-#define BACKLOG        1024
 
 /* A connection, as long as it is open. It is in one of the lists, in the order of since_us, while
  * it owes bytes: from its accept, or its last answer, the head of a request; then the body. */
@@ -164,6 +162,9 @@ static ssize_t on_body(void *self, uint64_t position, char *bytes, size_t max)
 static void add_headers(const struct request *request, struct MHD_Response *response)
 {
     char retry[16];
+    if (request->door->drains) {
+        (void)MHD_add_response_header(response, "Connection", "close");
+    }
     (void)MHD_add_response_header(response, "Content-Type", request->content_type);
     if (request->id[0] != '\0') {
         (void)MHD_add_response_header(response, "X-Request-Id", request->id);   /* OpenAI's */
@@ -351,45 +352,10 @@ const char *http_header(const struct request *request, const char *name)
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
-static int listen_at(const char *text)
-{
-    struct config_address address;
-    if (config_address_parse(text, &address) != STATUS_OK) {
-        return -1;
-    }
-    bool is_ipv4 = address.family == CONFIG_ADDRESS_IPV4;
-    struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(address.port)};
-    struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
-    memcpy(&ipv4.sin_addr, address.bytes, sizeof ipv4.sin_addr);
-    memcpy(&ipv6.sin6_addr, address.bytes, sizeof ipv6.sin6_addr);
-    int yes = 1, listener = socket(is_ipv4 ? AF_INET : AF_INET6,
-                                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const void *at = is_ipv4 ? (const void *)&ipv4 : (const void *)&ipv6;
-    socklen_t bytes = is_ipv4 ? sizeof ipv4 : sizeof ipv6;
-    if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-        bind(listener, at, bytes) != 0 || listen(listener, BACKLOG) != 0) {
-        return -1;
-    }
-    return listener;
-}
-
-static void print_address(int listener)
-{
-    struct sockaddr_storage at;
-    socklen_t bytes = sizeof at;
-    (void)getsockname(listener, (struct sockaddr *)&at, &bytes);
-    bool is_ipv4 = at.ss_family == AF_INET;
-    uint16_t port = is_ipv4 ? ((struct sockaddr_in *)&at)->sin_port
-                            : ((struct sockaddr_in6 *)&at)->sin6_port;
-    fprintf(stderr, "agentix-door: listening on port %u\n", ntohs(port));
-}
-
 bool http_begin(struct door *door)
 {
-    door->listener = listen_at(door->options.door_listen.text);
+    door->listener = listener_open(door->options.door_listen.text);
     if (door->listener < 0) {
-        fprintf(stderr, "agentix-door: cannot listen on %s: %s\n",
-                door->options.door_listen.text, strerror(errno));
         return false;
     }
     unsigned take_s = (unsigned)(3 * door->options.door_receive.number / 1000000 + 1);
@@ -408,7 +374,6 @@ bool http_begin(struct door *door)
         fprintf(stderr, "agentix-door: libmicrohttpd does not start\n");
         return false;
     }
-    print_address(door->listener);
     return true;
 }
 
@@ -424,6 +389,13 @@ int http_wait_ms(const struct door *door)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
     return MHD_get_timeout(door->http, &wait_ms) == MHD_YES && wait_ms < 1000 ? (int)wait_ms : 1000;
+}
+
+void http_drain(struct door *door)
+{
+    door->drains = true;
+    (void)MHD_quiesce_daemon(door->http);
+    close(door->listener);
 }
 
 /* The library ends no daemon with a suspended connection: none is suspended again after `stops`. */

@@ -12,4 +12,7 @@ int http_wait_ms(const struct door *door);
 void http_wake(struct request *request);
 /* The value of a header, or NULL. */
 const char *http_header(const struct request *request, const char *name);
+/* Accepts no connection any more; those that are open close with their next answer. */
+void http_drain(struct door *door);
+/* Ends all requests. */
 void http_end(struct door *door);

@@ -33,12 +33,15 @@ struct line {
     bool check;
 };
 
-static volatile sig_atomic_t is_stopping;
+static volatile sig_atomic_t stop_signals, reload_signals;
 
 static void on_signal(int number)
 {
-    (void)number;
-    is_stopping = 1;
+    if (number == SIGHUP) {
+        reload_signals = 1;
+    } else {
+        stop_signals++;
+    }
 }
 
 static int fail(const char *text)
@@ -160,10 +163,39 @@ static void take_events(struct door *door, int wait_ms)
     }
 }
 
+static bool has_requests(const struct door *door)
+{
+    for (uint64_t i = 0; i < door->options.door_requests.number; i++) {
+        if (door->requests[i].state != REQUEST_FREE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* SIGTERM lets no more clients in, and open requests have door.drain to end; a second one ends
+ * them. SIGHUP: a sealed door reads no file again, and says so. */
+static bool goes_on(struct door *door)
+{
+    if (reload_signals) {
+        reload_signals = 0;
+        fprintf(stderr, "agentix-door: SIGHUP: options and tokens are read at the start; restart "
+                "the door, open requests have door.drain to end\n");
+    }
+    if (stop_signals == 0) {
+        return true;
+    }
+    if (!door->drains) {
+        door->drain_end_us = door->now_us + door->options.door_drain.number;
+        http_drain(door);
+    }
+    return stop_signals == 1 && has_requests(door) && door->now_us < door->drain_end_us;
+}
+
 static int serve(struct door *door)
 {
     uint64_t tick_us = 0;
-    while (!is_stopping) {
+    while (goes_on(door)) {
         int http_ms = http_wait_ms(door), uplinks_ms = uplinks_wait_ms(door);
         take_events(door, http_ms < uplinks_ms ? http_ms : uplinks_ms);
         uplinks_run(door);
@@ -182,6 +214,7 @@ static void handle_signals(void)
     const struct sigaction stop = {.sa_handler = on_signal};
     (void)sigaction(SIGTERM, &stop, NULL);
     (void)sigaction(SIGINT, &stop, NULL);
+    (void)sigaction(SIGHUP, &stop, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
 

@@ -37,7 +37,8 @@ COMPLETIONS := $(SYSTEM)/share/bash-completion/completions
 UNITS := $(SYSTEM)/lib/systemd/system
 
 # Where the programs are, is for PREFIX to say.
-SERVICE_FILES := $(addprefix $(P)/,agentix.service agentix.socket agentix-door.service)
+DOOR_UNITS := $(addprefix $(P)/agentix-door.,service socket)
+SERVICE_FILES := $(P)/agentix.service $(P)/agentix.socket $(DOOR_UNITS)
 $(SERVICE_FILES): $(P)/%: tools/systemd/% FORCE
 	@mkdir -p $(@D)
 	$(Q)sed 's|/usr/bin/agentix|$(PREFIX)/bin/agentix|' $< >$@
@@ -68,11 +69,11 @@ install-programs: $(P)/agentix.service $(P)/agentix.socket
 	install -D -m 644 tools/systemd/agentix.tmpfiles \
 	    $(DESTDIR)$(SYSTEM)/lib/tmpfiles.d/agentix.conf
 	$(call install_into,644,$(SYSCONFDIR)/agentix,tools/package/agentix.ini)
-install-door: $(B)/agentix-door $(MANUAL) $(COMPLETION) $(P)/agentix-door.service
+install-door: $(B)/agentix-door $(MANUAL) $(COMPLETION) $(DOOR_UNITS)
 	$(call install_into,755,$(PREFIX)/bin,$(B)/agentix-door)
 	$(call install_into,644,$(MAN)/man1,$(P)/agentix-door.1)
 	$(call install_into,644,$(COMPLETIONS),$(P)/completion/agentix-door)
-	$(call install_into,644,$(UNITS),$(P)/agentix-door.service)
+	$(call install_into,644,$(UNITS),$(DOOR_UNITS))
 install-library: $(B)/libagx.a $(SDK_HEADERS:%=$(P)/include/%) $(P)/agentix.pc
 	$(call install_into,644,$(PREFIX)/include/agentix,$(SDK_HEADERS:%=$(P)/include/%))
 	$(call install_into,644,$(PREFIX)/include/agentix/config/chat,$(CHAT_HEADERS))

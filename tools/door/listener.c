@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/door/listener.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "appliance/boot/inherited.h"
+#include "config/address.h"
+
+#define BACKLOG 1024
+
+struct place {
+    struct sockaddr_storage at;
+    socklen_t bytes;
+};
+
+static struct place place_of(const struct config_address *address)
+{
+    struct place place = {.bytes = sizeof(struct sockaddr_in)};
+    struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(address->port)};
+    struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
+    memcpy(&ipv4.sin_addr, address->bytes, sizeof ipv4.sin_addr);
+    memcpy(&ipv6.sin6_addr, address->bytes, sizeof ipv6.sin6_addr);
+    if (address->family == CONFIG_ADDRESS_IPV4) {
+        memcpy(&place.at, &ipv4, sizeof ipv4);
+    } else {
+        place.bytes = sizeof ipv6;
+        memcpy(&place.at, &ipv6, sizeof ipv6);
+    }
+    return place;
+}
+
+static int listen_at(const struct place *place)
+{
+    int yes = 1, kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    int handle = socket(place->at.ss_family, kind, 0);
+    if (handle >= 0 && (setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+                        bind(handle, (const struct sockaddr *)&place->at, place->bytes) != 0 ||
+                        listen(handle, BACKLOG) != 0)) {
+        int error = errno;
+        close(handle);
+        errno = error;
+        return -1;
+    }
+    return handle;
+}
+
+static void print_port(int handle, const char *how)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes = sizeof at;
+    (void)getsockname(handle, (struct sockaddr *)&at, &bytes);
+    bool is_ipv4 = at.ss_family == AF_INET;
+    uint16_t port = is_ipv4 ? ((struct sockaddr_in *)&at)->sin_port
+                            : ((struct sockaddr_in6 *)&at)->sin6_port;
+    fprintf(stderr, "agentix-door: %son port %u\n", how, ntohs(port));
+}
+
+int listener_open(const char *text)
+{
+    struct config_address address;
+    if (config_address_parse(text, &address) != STATUS_OK) {
+        fprintf(stderr, "agentix-door: cannot listen on %s: this is no address\n", text);
+        return -1;
+    }
+    struct place place = place_of(&address);
+    int handle = inherited_take((const struct sockaddr *)&place.at, BACKLOG);
+    if (handle >= 0) {
+        print_port(handle, "a socket was handed over: listening ");
+        return handle;
+    }
+    if (inherited_count() > 0) {
+        fprintf(stderr, "agentix-door: no socket that was handed over is that of door.listen\n");
+    }
+    handle = listen_at(&place);
+    if (handle < 0) {
+        fprintf(stderr, "agentix-door: cannot listen on %s: %s\n", text, strerror(errno));
+    } else {
+        print_port(handle, "listening ");
+    }
+    return handle;
+}
