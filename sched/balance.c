@@ -9,7 +9,8 @@
  *             finds nothing, as when each prompt is cut at the front, and another is used less
  *   local     Algorithm 2: a prompt of at most sched.balance_tokens goes to the engine that is used
  *             least; a longer one to the engine that its program is assigned to, where its history
- *             is; a program without one is assigned to the engine that is used least
+ *             is; a program without one is assigned to the engine that is used least, and so is
+ *             one whose calls find nothing at its own, as with auto
  *   program   the same for all prompts
  *   rr        engines take turns
  *   least     the engine that is used least
@@ -22,7 +23,7 @@
  * Only engines that serve get calls, as long as there is one. A call that has no engine to run on
  * waits at one that may be back (reroute.c).
  * Invariants: what the program is assigned to is a fact of program.engine alone.
- * Bounds: O(engines), and what preble asks of each engine's cache, and auto of one.
+ * Bounds: O(engines), and what preble asks of each engine's cache, and auto and local of one.
  */
 #include "sched/balance.h"
 
@@ -110,6 +111,18 @@ static bool should_move(const struct sched_engine *own, const struct sched_engin
     return (least->open_calls == 0 && own->open_calls > 1) || is_free_to_go(own, least, call);
 }
 
+/* The engine of the program; one that has no history there is assigned as if it were new. */
+static uint32_t assigned_by_history(struct sched *sched, struct program *program,
+                                    const struct call *call)
+{
+    const struct sched_engine *own = &sched->engines[assigned(sched, program)];
+    const struct sched_engine *least = &sched->engines[find_least_used(sched)];
+    if (is_free_to_go(own, least, call)) {
+        program->engine = take_turn(sched, least->index);
+    }
+    return program->engine;
+}
+
 /* The engine of the program, or where it has more calls than rows, another that has far fewer. */
 static uint32_t assigned_or_free(struct sched *sched, struct program *program,
                                  const struct call *call)
@@ -152,8 +165,8 @@ uint32_t sched_balance_route(struct sched *sched, const struct call *call)
     case SCHED_BALANCE_AUTO:
         return assigned_or_free(sched, program, call);
     case SCHED_BALANCE_LOCAL:
-        return call->prompt_tokens > sched->settings.balance_tokens ? assigned(sched, program)
-                                                                    : least_used(sched);
+        return call->prompt_tokens > sched->settings.balance_tokens
+                   ? assigned_by_history(sched, program, call) : least_used(sched);
     case SCHED_BALANCE_PROGRAM:
         return assigned(sched, program);
     case SCHED_BALANCE_RR:

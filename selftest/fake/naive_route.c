@@ -75,6 +75,19 @@ static bool may_leave(const struct naive_routes *routes, const struct naive_aske
     return may;
 }
 
+/* The program's engine, unless it has nothing there that it would lose. */
+static uint32_t assigned_by_history(struct naive_routes *routes, const struct naive_asked *asked)
+{
+    uint32_t own = assigned(routes, asked->program), turn = routes->turn;
+    uint32_t other = choose(routes, true);
+    if (may_leave(routes, asked) && use_of(routes, own) > use_of(routes, other) &&
+        asked->found[own] == 0) {
+        return routes->assigned[asked->program] = other;
+    }
+    routes->turn = turn;
+    return own;
+}
+
 static uint32_t assigned_unless_full(struct naive_routes *routes, const struct naive_asked *asked)
 {
     uint32_t own = assigned(routes, asked->program), turn = routes->turn;
@@ -114,7 +127,7 @@ static uint32_t engine_for(struct naive_routes *routes, const struct naive_asked
         return assigned(routes, asked->program);
     case SCHED_BALANCE_LOCAL:
         if (asked->prompt > routes->balance_tokens) {
-            return assigned(routes, asked->program);
+            return assigned_by_history(routes, asked);
         }
         break;
     case SCHED_BALANCE_PREBLE:
@@ -132,8 +145,10 @@ static uint32_t engine_for(struct naive_routes *routes, const struct naive_asked
 
 bool naive_must_ask(const struct naive_routes *routes, const struct naive_asked *asked)
 {
-    return routes->balance == SCHED_BALANCE_PREBLE ||
-           (routes->balance == SCHED_BALANCE_AUTO && may_leave(routes, asked));
+    bool is_bound = routes->balance == SCHED_BALANCE_AUTO ||
+                    (routes->balance == SCHED_BALANCE_LOCAL &&
+                     asked->prompt > routes->balance_tokens);
+    return routes->balance == SCHED_BALANCE_PREBLE || (is_bound && may_leave(routes, asked));
 }
 
 uint32_t naive_route(struct naive_routes *routes, const struct naive_asked *asked)

@@ -161,10 +161,9 @@ static uint32_t call_that_begins(struct box *box, uint32_t program, uint32_t wit
 
 /* Programs 0 and 2 are at engine 0, and engine 1 has no call. The second call of program 0 in a row
  * that finds nothing goes there. */
-static void test_auto_moves_a_program_whose_calls_find_nothing(void **state)
+static void check_that_a_program_without_history_moves(enum sched_balance balance)
 {
-    (void)state;
-    struct box *box = start(SCHED_BALANCE_AUTO, 2);
+    struct box *box = start(balance, 2);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(engine_of(box, call_that_begins(box, i, 0)), i % 2);
         run_all(box);
@@ -177,6 +176,13 @@ static void test_auto_moves_a_program_whose_calls_find_nothing(void **state)
         run_all(box);
     }
     assert_int_equal(box->bench->sched.programs[0].engine, 1);
+}
+
+static void test_auto_and_local_move_a_program_whose_calls_find_nothing(void **state)
+{
+    (void)state;
+    check_that_a_program_without_history_moves(SCHED_BALANCE_AUTO);
+    check_that_a_program_without_history_moves(SCHED_BALANCE_LOCAL);
 }
 
 static void test_program_keeps_its_engine(void **state)
@@ -482,7 +488,7 @@ int main(void)
         cmocka_unit_test(test_local_of_no_tokens_assigns_every_call),
         cmocka_unit_test(test_auto_moves_a_program_to_an_idle_engine_and_spreads_it),
         cmocka_unit_test(test_auto_keeps_programs_at_their_engines),
-        cmocka_unit_test(test_auto_moves_a_program_whose_calls_find_nothing),
+        cmocka_unit_test(test_auto_and_local_move_a_program_whose_calls_find_nothing),
         cmocka_unit_test(test_program_keeps_its_engine),
         cmocka_unit_test(test_preble_goes_where_most_of_the_prompt_is),
         cmocka_unit_test(test_one_engine_gets_all),
