@@ -104,8 +104,8 @@ def fill_loads(page, it):
 
 def fill_hits(page, it):
     asked = {RR: balance(RR), LEAST: balance(LEAST), "local 2,048": balance(LOCAL, 2048),
-             "local 512": balance(LOCAL, 512), PROGRAM: balance(PROGRAM), AUTO: balance(AUTO),
-             PREBLE: balance(PREBLE)}
+             "local 512": balance(LOCAL, 512), "local 256": balance(LOCAL, 256),
+             PROGRAM: balance(PROGRAM), AUTO: balance(AUTO), PREBLE: balance(PREBLE)}
     got = it.runs.each(lambda name: it.at(ONE, MOST, 1.0, *asked[name]),
                        [(name,) for name in asked])
     rows = []
