@@ -381,8 +381,8 @@ gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to c
 BENCH := $(B)/bench \
     $(addprefix $(B)/bench-,sched predictor moves vocab prefix scores rounds context)
 $(filter $(B)/bench-%,$(BENCH)): $(B)/bench-%: tools/bench/%.c
-$(B)/bench $(B)/bench-context: $(call objects,$(wildcard tools/bench/ceiling*.c))
 $(B)/bench: tools/bench/bench.c
+$(B)/bench $(B)/bench-context: $(call objects,$(wildcard tools/bench/ceiling*.c))
 $(B)/constant-time: tools/bench/constant_time.c
 $(BENCH) $(B)/constant-time: $(COMMAND_LINE_OBJ) $(LIB)
 $(BENCH) $(B)/constant-time:
