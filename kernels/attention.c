@@ -185,7 +185,7 @@ static void unit_attend(const struct unit *u, uint32_t layer)
         .heads = kernels_group(&k->shape),
         .head_dim = k->shape.head_dim,
         .block_tokens = k->settings.kv_block_tokens,
-        .halves = k->settings.kv_halves,
+        .type = k->settings.kv_type,
         .block_bytes = k->kv_block_bytes,
         .keys = kernels_kv_head(k, layer, 0, u->kv_head),
         .values = kernels_kv_head(k, layer, 1, u->kv_head),

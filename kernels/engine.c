@@ -117,14 +117,13 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     return end;
 }
 
-/* A KV block is padded to a multiple of what one step of the copy takes. Only halves of the
- * smallest models need the padding. */
+/* A KV block is padded to a multiple of what one step of the copy takes. */
 static void kv_sizes(struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
     uint64_t multiple = KERNELS_COPY_FLOATS * sizeof(float);
-    uint64_t number = k->settings.kv_halves ? sizeof(uint16_t) : sizeof(float);
-    k->kv_head_bytes = kernels_head_lanes(s->head_dim) * k->settings.kv_block_tokens * number;
+    k->kv_head_bytes = kernels_kv_head_bytes(k->settings.kv_type, s->head_dim,
+                                             k->settings.kv_block_tokens);
     uint64_t block = k->kv_head_bytes * s->layers * 2 * s->kv_heads;
     k->kv_block_bytes = (block + multiple - 1) / multiple * multiple;
 }
@@ -181,18 +180,24 @@ void kernels_plan_memory(struct memory_plan *plan, const struct kernels_settings
     kernels_threads_plan_memory(plan, settings->threads);
 }
 
-/* Panels of queries and keys that a thread must have together to rotate them. One, if pairs are
- * adjacent: then any panel holds whole pairs. Else as many as whole heads fill. */
-static uint32_t rotate_panels(const struct model_shape *shape)
+/* As many panels as whole heads fill. */
+static uint32_t head_panels(const struct model_shape *shape)
 {
-    if (shape->family->rope_pairs == ROPE_ADJACENT && !shape->family->qk_norm) {
-        return 1;
-    }
     uint32_t heads = 1;
     while (heads * shape->head_dim % KERNELS_PANEL_LANES != 0) {
         heads *= 2;
     }
     return heads * shape->head_dim / KERNELS_PANEL_LANES;
+}
+
+/* What a thread must have together: whole heads to normalize or to quantise them, or to rotate
+ * pairs that lie apart. Adjacent pairs are whole in any panel. */
+static void panels_together(struct kernels *k)
+{
+    bool levels = k->settings.kv_type == KERNELS_KV_Q8;
+    bool adjacent = k->shape.family->rope_pairs == ROPE_ADJACENT && !k->shape.family->qk_norm;
+    k->rotate_panels = adjacent && !levels ? 1 : head_panels(&k->shape);
+    k->value_panels = levels ? head_panels(&k->shape) : 1;
 }
 
 static void engine_work(void *context, uint32_t thread);
@@ -212,7 +217,7 @@ enum status kernels_init(struct kernels **kernels, const struct kernels_settings
     k->phase_work_min = KERNELS_PHASE_WORK_MIN;
     k->cached_bytes_max = KERNELS_CACHED_BYTES_MAX;
     k->attention_scale = 1.0f / sqrtf((float)weights->shape.head_dim);
-    k->rotate_panels = rotate_panels(&weights->shape);
+    panels_together(k);
     uint8_t *scratch = NULL;
     struct needs needs = memory_needs(k, &scratch);
     for (uint32_t i = 0; i < needs.count; i++) {

@@ -73,13 +73,14 @@ struct kernels {
     const struct kernels_ops *ops;
     volatile uint64_t *heartbeat;
 
-    uint8_t *kv;            /* [KV block][layer][K|V][kv_head][head lanes * block_tokens] */
+    uint8_t *kv;            /* [KV block][layer][K|V][kv_head][kernels_kv_head_bytes()] */
     uint8_t *kv_host;       /* the same, from block settings.kv_blocks on */
     uint64_t kv_head_bytes, kv_block_bytes;
     uint64_t scores_floats;             /* per thread */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
     uint32_t rotate_panels;             /* of queries and keys, that one thread needs at once */
+    uint32_t value_panels;              /* of values */
 
     uint32_t tile_rows;
     struct kernels_buffer x, normed, q, k, v, attended, gate, up;

@@ -229,15 +229,33 @@ static void *kv_block_of(const struct forward *f, const struct kernels_slot *slo
     return head + block * k->kv_block_bytes;
 }
 
-/* Puts `count` channels of one token into a KV block of keys, from number `at` on. */
-static void key_put(const struct kernels *k, void *block, uint64_t at, const float *from,
-                    uint32_t count)
+/* A token's place among the scales of a head's levels. */
+static float *kv_scale(const struct kernels *k, void *block, uint32_t token)
 {
-    uint64_t step = k->settings.kv_block_tokens;
-    if (!k->settings.kv_halves) {
+    int8_t *levels = block;
+    levels += kernels_kv_numbers(k->shape.head_dim, k->settings.kv_block_tokens);
+    return (float *)(void *)levels + token;
+}
+
+/* Puts the channels of one token that are in `part` into a KV block of keys; of levels, all. */
+static void key_put(const struct forward *f, void *block, uint32_t token, const float *from,
+                    struct head_part part)
+{
+    const struct kernels *k = f->k;
+    uint64_t step = k->settings.kv_block_tokens, at = part.first * step + token;
+    uint32_t count = part.end - part.first;
+    if (k->settings.kv_type == KERNELS_KV_F32) {
         float *to = (float *)block + at;
         for (uint32_t i = 0; i < count; i++) {
             to[i * step] = from[i];
+        }
+        return;
+    }
+    if (k->settings.kv_type == KERNELS_KV_Q8) {
+        int8_t *levels = (int8_t *)k->scratch[f->thread].heads, *to = (int8_t *)block + at;
+        *kv_scale(k, block, token) = k->ops->level(levels, from, count);
+        for (uint32_t i = 0; i < count; i++) {
+            to[i * step] = levels[i];
         }
         return;
     }
@@ -251,27 +269,30 @@ static void key_put(const struct kernels *k, void *block, uint64_t at, const flo
     }
 }
 
-static void value_put(const struct kernels *k, void *block, uint64_t at, const float *from,
-                      uint32_t count)
+static void value_put(const struct kernels *k, void *block, uint32_t token, const float *from,
+                      struct head_part part)
 {
-    if (k->settings.kv_halves) {
-        k->ops->halve((uint16_t *)block + at, from, count);
-    } else {
-        memcpy((float *)block + at, from, count * sizeof(float));
+    uint64_t at = (uint64_t)token * kernels_head_lanes(k->shape.head_dim) + part.first;
+    uint32_t count = part.end - part.first;
+    switch (k->settings.kv_type) {
+    case KERNELS_KV_F16: k->ops->halve((uint16_t *)block + at, from, count); break;
+    case KERNELS_KV_Q8:
+        *kv_scale(k, block, token) = k->ops->level((int8_t *)block + at, from, count);
+        break;
+    default: memcpy((float *)block + at, from, count * sizeof(float)); break;
     }
 }
 
 static void keys_store(const struct forward *f, uint32_t row, struct kernels_share columns)
 {
     const struct kernels *k = f->k;
-    uint64_t block_tokens = k->settings.kv_block_tokens;
     const struct kernels_slot *slot = &f->slots[row];
+    uint32_t token = slot->position % k->settings.kv_block_tokens;
     const float *from = k->k.at + row * k->k.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
         void *block = kv_block_of(f, slot, kernels_kv_head(k, f->layer_index, 0, part.head));
-        uint64_t at = part.first * block_tokens + slot->position % block_tokens;
-        key_put(k, block, at, from + c, part.end - part.first);
+        key_put(f, block, token, from + c, part);
         c += part.end - part.first;
     }
 }
@@ -279,14 +300,13 @@ static void keys_store(const struct forward *f, uint32_t row, struct kernels_sha
 static void values_store(const struct forward *f, uint32_t row, struct kernels_share columns)
 {
     const struct kernels *k = f->k;
-    uint64_t lanes = kernels_head_lanes(k->shape.head_dim);
     const struct kernels_slot *slot = &f->slots[row];
+    uint32_t token = slot->position % k->settings.kv_block_tokens;
     const float *from = k->v.at + row * k->v.stride;
     for (uint32_t c = columns.first; c < columns.end;) {
         struct head_part part = head_part_at(k, c, columns.end);
         void *block = kv_block_of(f, slot, kernels_kv_head(k, f->layer_index, 1, part.head));
-        uint64_t at = slot->position % k->settings.kv_block_tokens * lanes + part.first;
-        value_put(k, block, at, from + c, part.end - part.first);
+        value_put(k, block, token, from + c, part);
         c += part.end - part.first;
     }
 }
@@ -309,15 +329,15 @@ static struct kernels_share columns_of(const struct kernels_matrix *matrix,
     return (struct kernels_share){first < outputs ? first : outputs, end < outputs ? end : outputs};
 }
 
-/* Moves both ends of a share of queries or keys down to a multiple of rotate_panels. All threads do
- * the same, so no panel is left out and none is computed twice. */
-static struct kernels_share share_of_rotations(const struct kernels *k, struct kernels_share panels,
-                                           uint32_t panels_count)
+/* Moves both ends of a share of queries, keys or values down to a multiple of the panels that
+ * belong together. All threads do the same, so no panel is left out and none is computed twice. */
+static struct kernels_share share_of_whole(struct kernels_share panels, uint32_t panels_count,
+                                           uint32_t together)
 {
     uint32_t *ends[] = {&panels.first, &panels.end};
     for (uint32_t i = 0; i < 2; i++) {
         if (*ends[i] < panels_count) {
-            *ends[i] -= *ends[i] % k->rotate_panels;
+            *ends[i] -= *ends[i] % together;
         }
     }
     return panels;
@@ -355,8 +375,9 @@ static void phase_qkv(const struct forward *f)
     struct kernels_share pq = share_within(all, 0, wq->panels_count);
     struct kernels_share pk = share_within(all, k_first, wk->panels_count);
     struct kernels_share pv = share_within(all, v_first, wv->panels_count);
-    pq = share_of_rotations(k, pq, wq->panels_count);
-    pk = share_of_rotations(k, pk, wk->panels_count);
+    pq = share_of_whole(pq, wq->panels_count, k->rotate_panels);
+    pk = share_of_whole(pk, wk->panels_count, k->rotate_panels);
+    pv = share_of_whole(pv, wv->panels_count, k->value_panels);
     product(f, wq, pq, x, k->q);
     product(f, wk, pk, x, k->k);
     product(f, wv, pv, x, k->v);

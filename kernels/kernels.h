@@ -12,8 +12,9 @@
  *
  * KV is block-major: [KV block][layer][K|V][kv_head][...], a block is one contiguous extent. The
  * inner order of K is [head_dim][token] (lanes are tokens), that of V is [token][head_dim] (lanes
- * are channels). Numbers are floats or halves. Blocks of the host tier have the same layout and lie
- * in an array of their own.
+ * are channels). Numbers are floats, halves, or levels of eight bits: then the scales of the head's
+ * tokens follow in its part of the block, so that a copy of a block is one of bytes for all types.
+ * Blocks of the host tier have the same layout and lie in an array of their own.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,6 +37,23 @@ const char *kernels_simd_name(enum kernels_simd simd);
  * that it can run. */
 enum kernels_simd kernels_simd_named(const char *name);
 
+/* What a key or value is stored as. */
+enum kernels_kv_type {
+    KERNELS_KV_F32, KERNELS_KV_F16,
+    KERNELS_KV_Q8,              /* levels of eight bits, with a scale for each head and token */
+    KERNELS_KV_TYPES
+};
+static inline uint32_t kernels_kv_number_bytes(enum kernels_kv_type type)
+{
+    return type == KERNELS_KV_F32 ? 4 : type == KERNELS_KV_F16 ? 2 : 1;
+}
+/* Of a head's key, or value, of one token: with its scale. */
+static inline uint64_t kernels_kv_token_bytes(enum kernels_kv_type type, uint32_t channels)
+{
+    uint64_t scale = type == KERNELS_KV_Q8 ? sizeof(float) : 0;
+    return (uint64_t)channels * kernels_kv_number_bytes(type) + scale;
+}
+
 struct kernels_settings {
     enum kernels_simd simd;
     bool weights_as_bfloats;            /* F32 and F16 are rounded to BF16 as they are loaded */
@@ -43,7 +61,7 @@ struct kernels_settings {
     uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
     uint32_t standby_calls;             /* rows of a step beyond batch_calls */
     uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
-    bool kv_halves;                     /* KV in half precision, rounded when it is stored */
+    enum kernels_kv_type kv_type;       /* rounded when it is stored */
     uint32_t kv_host_blocks;            /* blocks kv_blocks .. kv_blocks + kv_host_blocks - 1 */
 };
 

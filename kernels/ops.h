@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the eleven kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * What: the twelve kernels that a forward pass is made of, and the copy of KV blocks, as a table:
  * one set in plain C (ref/), one for AVX2 and two for AVX-512 (cpu/). Each comment defines the
  * result to the bit: the order of every sum is part of the definition, a product added to a sum is
  * always one fused operation, and nothing else is fused. The sets agree bit for bit (NaN payloads
@@ -138,16 +138,32 @@ struct kernels_attention {
     uint32_t heads;             /* query heads of the group */
     uint32_t head_dim;
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
-    bool halves;                /* keys and values are halves, which floats hold exactly */
+    enum kernels_kv_type type;  /* of keys and values; floats hold each number exactly */
     uint64_t block_bytes;       /* from one KV block to the next */
-    const void *keys;           /* of a block: (head_dim, block_tokens) */
-    const void *values;         /* of a block: (block_tokens, lanes of a head) */
+    /* Of a block; the scales of levels follow, a float for each token, at number
+     * kernels_kv_numbers(). */
+    const void *keys;           /* (head_dim, block_tokens) */
+    const void *values;         /* (block_tokens, lanes of a head) */
     uint64_t scores_stride;     /* covers whole stretches */
 };
 
 static inline uint32_t kernels_head_lanes(uint32_t head_dim)
 {
     return (head_dim + KERNELS_OCTET - 1) / KERNELS_OCTET * KERNELS_OCTET;
+}
+
+/* Numbers that a head has of the keys, or values, of a KV block. */
+static inline uint64_t kernels_kv_numbers(uint32_t head_dim, uint32_t block_tokens)
+{
+    return (uint64_t)kernels_head_lanes(head_dim) * block_tokens;
+}
+
+/* Bytes of these and of their scales: whole cache lines. */
+static inline uint64_t kernels_kv_head_bytes(enum kernels_kv_type type, uint32_t head_dim,
+                                             uint32_t block_tokens)
+{
+    uint64_t token = kernels_kv_token_bytes(type, kernels_head_lanes(head_dim));
+    return (token * block_tokens + 63) / 64 * 64;
 }
 
 /* Floats from one query's scores to the next query's: whole stretches, and an odd number of cache
@@ -169,12 +185,19 @@ struct kernels_ops {
     /* One row as bfloats (kernels_bfloat_of()), for products of this set. A zero follows an odd
      * last one. */
     void (*shorten)(float *bfloats, const float *x, uint32_t columns);
-    /* For each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). */
+    /* For each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc); of
+     * levels then times the token's scale. */
     void (*scores)(const struct kernels_attention *attention);
-    /* For each row: out[h][c] = chain over t ascending of fmaf(scores[h][t], value[t][c], acc). */
+    /* For each row: out[h][c] = chain over t ascending of fmaf(w[h][t], value[t][c], acc), where w
+     * is scores[h][t]; of levels that times the token's scale. */
     void (*weigh)(const struct kernels_attention *attention);
     /* to[i] = kernels_half_of(from[i]). Reads and writes `count` and no more. */
     void (*halve)(uint16_t *to, const float *from, uint32_t count);
+    /* A head's key or value as levels: with max the largest |from[i]|, level = from[i] *
+     * (127 / max) rounded to nearest, ties to even; returns the scale, max / 127. All are zero
+     * below KERNELS_LEVEL_TINY. If a number is not finite, levels are zero and the scale is NaN,
+     * which makes every score, or sum, NaN. Reads and writes `count` and no more. */
+    float (*level)(int8_t *to, const float *from, uint32_t count);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
      * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. If a value is NaN
      * or +infinity, or all are -infinity, the sum is NaN and the values are unspecified. A

@@ -35,6 +35,19 @@ static enum kernels_simd simd_of(const struct boot *boot)
     return boot->simd_best;
 }
 
+static enum kernels_kv_type kv_type_of(const struct boot *boot)
+{
+    switch (option_kv_type(&boot->options)) {
+    case OPTION_KV_TYPE_F32:
+        return KERNELS_KV_F32;
+    case OPTION_KV_TYPE_Q8:
+        return KERNELS_KV_Q8;
+    case OPTION_KV_TYPE_F16:
+        break;
+    }
+    return KERNELS_KV_F16;
+}
+
 static void engine_settings_fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
@@ -48,7 +61,7 @@ static void engine_settings_fill(struct boot *boot)
         .step_tokens = limits->step_tokens,
         .context_tokens = limits->context_tokens,
         .kv_block_tokens = limits->kv_block_tokens,
-        .kv_halves = option_kv_type(&boot->options) == OPTION_KV_TYPE_F16,
+        .kv_type = kv_type_of(boot),
         .kv_blocks = limits->kv_blocks + limits->canary_blocks,
         .kv_host_blocks = limits->kv_host_blocks,
         .blocks_per_call = limits->blocks_per_call,

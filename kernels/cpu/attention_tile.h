@@ -18,21 +18,32 @@
  * copy of the code. */
 struct form {
     int queries, vectors;
-    bool halves;
+    enum kernels_kv_type type;
 };
 
 /* Lines of memory that so many vectors are. */
 ALWAYS_INLINE int lines_of(struct form form)
 {
-    int size = form.halves ? sizeof(uint16_t) : sizeof(float);
+    int size = (int)kernels_kv_number_bytes(form.type);
     int lines = form.vectors * VECTOR_LANES * size / (int)LINE_BYTES;
     return lines > 0 ? lines : 1;
 }
 
-/* The vector of numbers that begins `index` numbers after `at`. */
-ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
+/* Asks for as many lines as so many tokens have scales. */
+ALWAYS_INLINE void scales_ask(struct run *run, uint32_t tokens)
 {
-    if (halves) {
+    for (uint32_t i = 0; i < tokens; i += LINE_BYTES / sizeof(float)) {
+        ahead_ask(run, 1);
+    }
+}
+
+/* The vector of numbers that begins `index` numbers after `at`. */
+ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, enum kernels_kv_type type)
+{
+    if (type == KERNELS_KV_Q8) {
+        return vector_load_levels((const int8_t *)at + index);
+    }
+    if (type == KERNELS_KV_F16) {
         return vector_load_halves((const uint16_t *)(const void *)at + index);
     }
     return vector_load((const float *)(const void *)at + index);
@@ -45,7 +56,7 @@ ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, bool halves)
 ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t first,
                                  struct form form)
 {
-    vector sums[QUERIES_MAX][VECTORS_MAX];
+    vector sums[QUERIES_MAX][VECTORS_MAX], scales[VECTORS_MAX];
     const uint8_t *keys[VECTORS_MAX];
     uint64_t step = run->a->block_tokens;
     uint32_t last = (run->tokens - 1) / VECTOR_LANES;
@@ -53,7 +64,11 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     int queries = form.queries, vectors = form.vectors;
 #pragma GCC unroll 8
     for (int j = 0; j < vectors; j++) {
-        keys[j] = run->keys[smaller(first + (uint32_t)j, last) * octets];
+        uint32_t octet = smaller(first + (uint32_t)j, last) * octets;
+        keys[j] = run->keys[octet];
+        if (form.type == KERNELS_KV_Q8) {
+            scales[j] = vector_load(run->scales[octet]);
+        }
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
             sums[i][j] = vector_zero();
@@ -64,7 +79,7 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
         ahead_ask(run, lines_of(form));
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
-            key[j] = vector_at(keys[j], d * step, form.halves);
+            key[j] = vector_at(keys[j], d * step, form.type);
         }
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
@@ -79,6 +94,9 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     for (int i = 0; i < queries; i++) {
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
+            if (form.type == KERNELS_KV_Q8) {
+                sums[i][j] = vector_mul(sums[i][j], scales[j]);
+            }
             vector_store(t->scores[i] + (first + (uint32_t)j) * VECTOR_LANES, sums[i][j]);
         }
     }
@@ -93,24 +111,27 @@ ALWAYS_INLINE void score_tile(const struct tile *t, struct run *run, struct form
 }
 
 ALWAYS_INLINE void score_form(const struct tile *t, struct run *run, uint32_t queries,
-                              bool halves)
+                              enum kernels_kv_type type)
 {
     switch (queries) {
-    case 1: score_tile(t, run, (struct form){1, KERNELS_STRETCH / VECTOR_LANES, halves}); break;
-    case 2: score_tile(t, run, (struct form){2, 4, halves}); break;
-    case 3: score_tile(t, run, (struct form){3, 2, halves}); break;
-    case 4: score_tile(t, run, (struct form){4, 2, halves}); break;
-    case 5: score_tile(t, run, (struct form){5, 2, halves}); break;
-    default: score_tile(t, run, (struct form){6, 2, halves}); break;
+    case 1: score_tile(t, run, (struct form){1, KERNELS_STRETCH / VECTOR_LANES, type}); break;
+    case 2: score_tile(t, run, (struct form){2, 4, type}); break;
+    case 3: score_tile(t, run, (struct form){3, 2, type}); break;
+    case 4: score_tile(t, run, (struct form){4, 2, type}); break;
+    case 5: score_tile(t, run, (struct form){5, 2, type}); break;
+    default: score_tile(t, run, (struct form){6, 2, type}); break;
     }
 }
 
 static void score_queries(const struct tile *t, struct run *run, uint32_t queries)
 {
-    if (run->a->halves) {
-        score_form(t, run, queries, true);
-    } else {
-        score_form(t, run, queries, false);
+    switch (run->a->type) {
+    case KERNELS_KV_F16: score_form(t, run, queries, KERNELS_KV_F16); break;
+    case KERNELS_KV_Q8:
+        score_form(t, run, queries, KERNELS_KV_Q8);
+        scales_ask(run, run->tokens);
+        break;
+    default: score_form(t, run, queries, KERNELS_KV_F32); break;
     }
 }
 
@@ -142,7 +163,7 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, struct run *run, struct s
 #pragma GCC unroll 8
             for (int j = 0; j < vectors; j++) {
                 uint64_t at = index + (uint32_t)j * VECTOR_LANES;
-                v[j] = vector_at(run->values[octet], at, form.halves);
+                v[j] = vector_at(run->values[octet], at, form.type);
             }
 #pragma GCC unroll 6
             for (int i = 0; i < queries; i++) {
@@ -170,7 +191,7 @@ ALWAYS_INLINE void weigh_tile(const struct tile *t, struct run *run, struct span
     uint32_t lane = 0, lanes = kernels_head_lanes(run->a->head_dim);
 #pragma GCC unroll 4
     for (int vectors = form.vectors; vectors > 0; vectors /= 2) {
-        struct form part = {form.queries, vectors, form.halves};
+        struct form part = {form.queries, vectors, form.type};
         uint32_t width = (uint32_t)vectors * VECTOR_LANES;
         for (; lane + width <= lanes; lane += width) {
             weigh_vectors(t, run, span, lane, part);
@@ -179,24 +200,41 @@ ALWAYS_INLINE void weigh_tile(const struct tile *t, struct run *run, struct span
 }
 
 ALWAYS_INLINE void weigh_form(const struct tile *t, struct run *run, struct span span,
-                              uint32_t queries, bool halves)
+                              uint32_t queries, enum kernels_kv_type type)
 {
     switch (queries) {
-    case 1: weigh_tile(t, run, span, (struct form){1, 8, halves}); break;
-    case 2: weigh_tile(t, run, span, (struct form){2, 4, halves}); break;
-    case 3: weigh_tile(t, run, span, (struct form){3, 2, halves}); break;
-    case 4: weigh_tile(t, run, span, (struct form){4, 2, halves}); break;
-    case 5: weigh_tile(t, run, span, (struct form){5, 2, halves}); break;
-    default: weigh_tile(t, run, span, (struct form){6, 2, halves}); break;
+    case 1: weigh_tile(t, run, span, (struct form){1, 8, type}); break;
+    case 2: weigh_tile(t, run, span, (struct form){2, 4, type}); break;
+    case 3: weigh_tile(t, run, span, (struct form){3, 2, type}); break;
+    case 4: weigh_tile(t, run, span, (struct form){4, 2, type}); break;
+    case 5: weigh_tile(t, run, span, (struct form){5, 2, type}); break;
+    default: weigh_tile(t, run, span, (struct form){6, 2, type}); break;
     }
+}
+
+/* The weights of a span times the scales of its tokens, whole octets of them. */
+static void weigh_levels(const struct tile *t, struct run *run, struct span span, uint32_t queries)
+{
+    _Alignas(LINE_BYTES) float scaled[QUERIES_MAX][KERNELS_STRETCH];
+    struct tile leveled = *t;
+    for (uint32_t q = 0; q < queries; q++) {
+        for (uint32_t i = span.first / KERNELS_OCTET; i * KERNELS_OCTET < span.end; i++) {
+            __m256 weights = _mm256_loadu_ps(t->scores[q] + i * KERNELS_OCTET);
+            weights = _mm256_mul_ps(weights, _mm256_loadu_ps(run->scales[i]));
+            _mm256_store_ps(scaled[q] + i * KERNELS_OCTET, weights);
+        }
+        leveled.scores[q] = scaled[q];
+    }
+    weigh_form(&leveled, run, span, queries, KERNELS_KV_Q8);
+    scales_ask(run, span.end - span.first);
 }
 
 static void weigh_together(const struct tile *t, struct run *run, struct span span,
                            uint32_t queries)
 {
-    if (run->a->halves) {
-        weigh_form(t, run, span, queries, true);
-    } else {
-        weigh_form(t, run, span, queries, false);
+    switch (run->a->type) {
+    case KERNELS_KV_F16: weigh_form(t, run, span, queries, KERNELS_KV_F16); break;
+    case KERNELS_KV_Q8: weigh_levels(t, run, span, queries); break;
+    default: weigh_form(t, run, span, queries, KERNELS_KV_F32); break;
     }
 }

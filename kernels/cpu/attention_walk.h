@@ -48,6 +48,7 @@ struct run {
     /* Where each octet of tokens begins; past the last octet, the last one again. */
     const uint8_t *keys[OCTETS_MAX];
     const uint8_t *values[OCTETS_MAX];
+    const float *scales[OCTETS_MAX];        /* of levels of what is read now; else unset */
     const uint8_t *pieces;      /* of the keys, or values, that are read now */
     struct ahead ahead;
 };
@@ -83,11 +84,16 @@ static void run_place(struct run *run)
     const struct kernels_attention *a = run->a;
     const uint32_t *block = run->rows[0]->blocks + run->block_first;
     uint32_t lanes = kernels_head_lanes(a->head_dim);
-    uint32_t offset = run->offset, size = a->halves ? sizeof(uint16_t) : sizeof(float);
+    uint32_t offset = run->offset, size = kernels_kv_number_bytes(a->type);
     const uint8_t *keys = a->keys, *values = a->values;
+    const uint8_t *scales = run->pieces + kernels_kv_numbers(a->head_dim, a->block_tokens);
     for (uint32_t j = 0; j < OCTETS_MAX; j++) {
         run->keys[j] = keys + *block * a->block_bytes + offset * size;
         run->values[j] = values + *block * a->block_bytes + offset * lanes * size;
+        if (a->type == KERNELS_KV_Q8) {
+            const void *first = scales + *block * a->block_bytes;
+            run->scales[j] = (const float *)first + offset;
+        }
         bool is_last = (j + 1) * KERNELS_OCTET >= run->tokens;
         offset += is_last ? 0 : KERNELS_OCTET;
         if (offset == a->block_tokens) {
@@ -99,8 +105,7 @@ static void run_place(struct run *run)
 
 static inline uint64_t piece_bytes(const struct kernels_attention *a)
 {
-    uint32_t size = a->halves ? sizeof(uint16_t) : sizeof(float);
-    return (uint64_t)a->block_tokens * kernels_head_lanes(a->head_dim) * size;
+    return kernels_kv_head_bytes(a->type, a->head_dim, a->block_tokens);
 }
 
 /* The next stretch of the run's first row, if it sees that. A larger block than a stretch is one

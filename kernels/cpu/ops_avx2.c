@@ -13,6 +13,7 @@ const struct kernels_ops kernels_ops_avx2 = {
     .scores = kernels_scores_avx2,
     .weigh = kernels_weigh_avx2,
     .halve = kernels_halve_avx2,
+    .level = kernels_level_avx2,
     .exponentiate = kernels_exponentiate_avx2,
     .norm = kernels_norm_avx2,
     .swiglu = kernels_swiglu_avx2,
@@ -35,6 +36,54 @@ void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count)
     for (; i < count; i++) {
         to[i] = kernels_half_of(from[i]);
     }
+}
+
+/* The largest magnitude as an integer, which orders floats and puts infinities and NaN last. */
+static uint32_t largest_magnitude(const float *from, uint32_t count)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i worst = _mm256_setzero_si256();
+    uint32_t i = 0;
+    for (; i + KERNELS_OCTET <= count; i += KERNELS_OCTET) {
+        __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(from + i));
+        worst = _mm256_max_epi32(worst, _mm256_and_si256(bits, magnitude));
+    }
+    uint32_t lanes[KERNELS_OCTET], largest = 0;
+    _mm256_storeu_si256((__m256i *)(void *)lanes, worst);
+    for (uint32_t j = 0; j < KERNELS_OCTET; j++) {
+        largest = largest > lanes[j] ? largest : lanes[j];
+    }
+    for (; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        bits &= 0x7fffffffu;
+        largest = largest > bits ? largest : bits;
+    }
+    return largest;
+}
+
+float kernels_level_avx2(int8_t *to, const float *from, uint32_t count)
+{
+    const __m256i firsts = _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0);
+    uint32_t bits = largest_magnitude(from, count), i = 0;
+    float max;
+    memcpy(&max, &bits, sizeof max);
+    if (bits >= 0x7f800000u || max < KERNELS_LEVEL_TINY) {
+        memset(to, 0, count);
+        return bits >= 0x7f800000u ? NAN : 0.0f;
+    }
+    const float inverse = KERNELS_LEVEL_MAX / max;
+    for (; i + KERNELS_OCTET <= count; i += KERNELS_OCTET) {
+        __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(inverse));
+        __m256i levels = _mm256_cvtps_epi32(scaled);
+        levels = _mm256_packs_epi16(_mm256_packs_epi32(levels, levels), levels);
+        levels = _mm256_permutevar8x32_epi32(levels, firsts);   /* four are in each half */
+        _mm_storel_epi64((__m128i *)(void *)(to + i), _mm256_castsi256_si128(levels));
+    }
+    for (; i < count; i++) {
+        to[i] = (int8_t)lrintf(from[i] * inverse);
+    }
+    return max / KERNELS_LEVEL_MAX;
 }
 
 void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns)

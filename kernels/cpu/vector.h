@@ -36,6 +36,17 @@ ALWAYS_INLINE vector vector_load_halves(const uint16_t *from)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
 }
 
+ALWAYS_INLINE vector vector_load_levels(const int8_t *from)
+{
+    __m128i levels = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(levels));
+}
+
+ALWAYS_INLINE vector vector_mul(vector a, vector b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
 ALWAYS_INLINE void vector_store(float *to, vector v)
 {
     _mm256_storeu_ps(to, v);
@@ -97,6 +108,17 @@ ALWAYS_INLINE vector vector_load(const float *from)
 ALWAYS_INLINE vector vector_load_halves(const uint16_t *from)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+
+ALWAYS_INLINE vector vector_load_levels(const int8_t *from)
+{
+    __m128i levels = _mm_loadu_si128((const __m128i *)(const void *)from);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(levels));
+}
+
+ALWAYS_INLINE vector vector_mul(vector a, vector b)
+{
+    return _mm512_mul_ps(a, b);
 }
 
 ALWAYS_INLINE void vector_store(float *to, vector v)

@@ -51,7 +51,7 @@ static void set_kv(struct gpu_engine *e)
     e->kv.block_bytes = gpu_kv_block_bytes(&e->settings, s);
     e->kv.tables = e->at + e->record.tables;
     e->kv.tables_stride = e->settings.blocks_per_call;
-    e->kv.type = e->settings.kv_halves ? GPU_F16 : GPU_F32;
+    e->kv.type = e->settings.kv_type == KERNELS_KV_F16 ? GPU_F16 : GPU_F32;
     e->kv.kv_heads = s->kv_heads;
     e->kv.head_dim = s->head_dim;
     e->kv.block_tokens = e->settings.kv_block_tokens;

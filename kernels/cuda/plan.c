@@ -101,11 +101,22 @@ static enum status check_weights(const struct kernels_settings *settings,
     return STATUS_OK;
 }
 
+static enum status check_kv(const struct kernels_settings *settings, struct config_error *error)
+{
+    if (settings->kv_type == KERNELS_KV_Q8) {
+        snprintf(error->text, sizeof error->text,
+                 "kv.type = q8 is for the CPU engine; the GPU engine needs f16 or f32");
+        return STATUS_CONFIG_OPTION;
+    }
+    return STATUS_OK;
+}
+
 enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_settings *settings,
                            uint32_t shared_bytes_max, const char *source,
                            struct config_error *error)
 {
     TRY(check_weights(settings, error));
+    TRY(check_kv(settings, error));
     TRY(check_types(gguf, source, error));
     return check_launches(settings, &gguf->shape, shared_bytes_max, error);
 }
@@ -163,7 +174,7 @@ static void take_swap_stream(struct extent *extent, struct gpu_swap_stream *stre
 
 uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings, const struct model_shape *s)
 {
-    uint64_t number = settings->kv_halves ? 2 : 4;
+    uint64_t number = kernels_kv_number_bytes(settings->kv_type);
     uint64_t bytes = number * s->layers * 2 * s->kv_heads * s->head_dim * settings->kv_block_tokens;
     return gpu_taken_bytes(1, bytes);
 }

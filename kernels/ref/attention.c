@@ -7,14 +7,30 @@
 
 #include "kernels/ref/plain.h"
 
-/* Number `index` of the KV block in which the row has a token; `base` is the keys or the values. */
-static float number_at(const struct kernels_attention *a, const struct kernels_attending *row,
-                       const void *base, uint32_t token, uint64_t index)
+/* The KV block in which the row has a token; `base` is the keys or the values. */
+static const void *block_of(const struct kernels_attention *a, const struct kernels_attending *row,
+                            const void *base, uint32_t token)
 {
-    const uint8_t *block =
-        (const uint8_t *)base + row->blocks[token / a->block_tokens] * a->block_bytes;
-    return a->halves ? kernels_half_to_float(((const uint16_t *)(const void *)block)[index])
-                     : ((const float *)(const void *)block)[index];
+    return (const uint8_t *)base + row->blocks[token / a->block_tokens] * a->block_bytes;
+}
+
+static float number_at(const struct kernels_attention *a, const void *block, uint64_t index)
+{
+    switch (a->type) {
+    case KERNELS_KV_F16: return kernels_half_to_float(((const uint16_t *)block)[index]);
+    case KERNELS_KV_Q8: return (float)((const int8_t *)block)[index];
+    default: return ((const float *)block)[index];
+    }
+}
+
+/* What a score, or a weight, of the token is multiplied by. */
+static float scale_at(const struct kernels_attention *a, const void *block, uint32_t token)
+{
+    const int8_t *numbers = block;
+    uint64_t end = kernels_kv_numbers(a->head_dim, a->block_tokens);
+    return a->type == KERNELS_KV_Q8
+               ? ((const float *)(const void *)(numbers + end))[token % a->block_tokens]
+               : 1.0f;
 }
 
 static void row_scores(const struct kernels_attention *a, const struct kernels_attending *row)
@@ -22,13 +38,13 @@ static void row_scores(const struct kernels_attention *a, const struct kernels_a
     for (uint32_t h = 0; h < a->heads; h++) {
         const float *query = row->queries + h * a->head_dim;
         for (uint32_t t = 0; t < row->tokens; t++) {
-            uint32_t offset = t % a->block_tokens;
+            const void *block = block_of(a, row, a->keys, t);
             float score = 0.0f;
             for (uint32_t d = 0; d < a->head_dim; d++) {
-                uint64_t index = (uint64_t)d * a->block_tokens + offset;
-                score = fmaf(query[d], number_at(a, row, a->keys, t, index), score);
+                uint64_t index = (uint64_t)d * a->block_tokens + t % a->block_tokens;
+                score = fmaf(query[d], number_at(a, block, index), score);
             }
-            row->scores[h * a->scores_stride + t] = score;
+            row->scores[h * a->scores_stride + t] = score * scale_at(a, block, t);
         }
     }
 }
@@ -50,10 +66,11 @@ static void row_weigh(const struct kernels_attention *a, const struct kernels_at
             out[c] = 0.0f;
         }
         for (uint32_t t = 0; t < row->tokens; t++) {
+            const void *block = block_of(a, row, a->values, t);
             uint64_t first = (uint64_t)(t % a->block_tokens) * lanes;
-            float weight = row->scores[h * a->scores_stride + t];
+            float weight = row->scores[h * a->scores_stride + t] * scale_at(a, block, t);
             for (uint32_t c = 0; c < lanes; c++) {
-                out[c] = fmaf(weight, number_at(a, row, a->values, t, first + c), out[c]);
+                out[c] = fmaf(weight, number_at(a, block, first + c), out[c]);
             }
         }
     }

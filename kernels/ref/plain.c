@@ -17,6 +17,7 @@ const struct kernels_ops kernels_ops_plain = {
     .scores = kernels_scores_plain,
     .weigh = kernels_weigh_plain,
     .halve = kernels_halve_plain,
+    .level = kernels_level_plain,
     .exponentiate = kernels_exponentiate_plain,
     .norm = kernels_norm_plain,
     .swiglu = kernels_swiglu_plain,
@@ -41,6 +42,22 @@ void kernels_halve_plain(uint16_t *to, const float *from, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         to[i] = kernels_half_of(from[i]);
     }
+}
+
+float kernels_level_plain(int8_t *to, const float *from, uint32_t count)
+{
+    float max = 0;
+    bool finite = true;
+    for (uint32_t i = 0; i < count; i++) {
+        finite = finite && isfinite(from[i]);
+        max = fabsf(from[i]) > max ? fabsf(from[i]) : max;
+    }
+    bool is_zero = !finite || max < KERNELS_LEVEL_TINY;
+    float inverse = is_zero ? 0.0f : KERNELS_LEVEL_MAX / max;
+    for (uint32_t i = 0; i < count; i++) {
+        to[i] = is_zero ? 0 : (int8_t)lrintf(from[i] * inverse);
+    }
+    return !finite ? NAN : is_zero ? 0.0f : max / KERNELS_LEVEL_MAX;
 }
 
 float kernels_exponentiate_plain(float *values, uint32_t count, float scale)

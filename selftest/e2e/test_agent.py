@@ -47,7 +47,7 @@ def forms(line):
 
 
 def test_the_embedded_model_says_what_it_is_to_a_first_prompt():
-    for kind in "f32", "f16":
+    for kind in "f32", "f16", "q8":
         with Appliance("kv.type=" + kind) as a:
             for line, wanted in FIRST.items():
                 for form in forms(line):

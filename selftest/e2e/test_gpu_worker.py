@@ -243,6 +243,11 @@ def test_weights_rounded_for_the_cpu_are_refused():
     assert "model.weights = bf16 is for the CPU engine; the GPU engine needs file" in said_of
 
 
+def test_kv_in_levels_is_refused():
+    said_of = refusal(*ON_SOFT, NOISE, "kv.type=q8")
+    assert "kv.type = q8 is for the CPU engine; the GPU engine needs f16 or f32" in said_of
+
+
 # ---- the seal -----------------------------------------------------------------------------------
 
 def test_a_driver_that_breaks_the_seal_dies_and_its_successor_serves():

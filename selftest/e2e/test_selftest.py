@@ -28,12 +28,15 @@ def test_quick_passes():
         assert len(checks) == 11 and all(result == "ok" for _, result in checks.values()), checks
 
 
-def test_quick_passes_with_kv_in_halves():
+def test_quick_passes_with_rounded_kv():
     floats, verdict, _ = selftest("--selftest", "--set", "kv.type=f32")
     assert verdict == "PASS: 11 of 11 checks", verdict
-    halves, verdict, _ = selftest("--selftest", "--set", "kv.type=f16")
-    assert verdict == "PASS: 11 of 11 checks", verdict
-    assert halves["kernels against plain"] != floats["kernels against plain"], "nothing is rounded"
+    seen = {floats["kernels against plain"]}
+    for kind in "f16", "q8":
+        checks, verdict, _ = selftest("--selftest", "--set", "kv.type=" + kind)
+        assert verdict == "PASS: 11 of 11 checks", verdict
+        assert checks["kernels against plain"] not in seen, "nothing is rounded"
+        seen.add(checks["kernels against plain"])
 
 
 def test_quick_passes_with_weights_rounded():

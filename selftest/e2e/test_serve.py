@@ -181,22 +181,25 @@ def test_frames_name_the_queue_of_their_call():
         assert set(outcome.queues) == {0} and outcome.done["queue"] == 0
 
 
-def test_kv_in_halves_gives_the_same_tokens_through_swaps_and_copies():
+def test_rounded_kv_gives_the_same_tokens_through_swaps_and_copies():
     # Eight tokens in a KV block, thirteen blocks: calls are swapped, recomputed, begun with copies.
     asked = prompts(40, 500, seed=4)
     small = ("limits.context_tokens=96", "kv.block_tokens=8", "kv.device_blocks=13",
              "kv.host_ratio=1", "sched.quantum=1us", "sched.steps_per_plan=2")
-    with Appliance(NOISE, "kv.type=f16", "engine.threads=1", "kv.sharing=off") as a:
-        alone = serve_all(a, asked, 1, max_tokens=24)
-    for more in (("engine.simd=plain",), small, (*small, "kv.sharing=domain", "kv.host_ratio=3")):
-        with Appliance(NOISE, "kv.type=f16", "engine.threads=2", *more) as a:
-            assert serve_all(a, asked, 24, max_tokens=24) == alone, more
+    for kind in "kv.type=f16", "kv.type=q8":
+        with Appliance(NOISE, kind, "engine.threads=1", "kv.sharing=off") as a:
+            alone = serve_all(a, asked, 1, max_tokens=24)
+        for more in (("engine.simd=plain",), small,
+                     (*small, "kv.sharing=domain", "kv.host_ratio=3")):
+            with Appliance(NOISE, kind, "engine.threads=2", *more) as a:
+                assert serve_all(a, asked, 24, max_tokens=24) == alone, (kind, more)
     block_bytes = {}
-    for kind in "f32", "f16":
+    for kind in "f32", "f16", "q8":
         plan = run("agentix", "--check", "--set", NOISE, "--set", "kv.type=" + kind).stdout
         row = re.search(r"^kernels kv blocks +\d+ x +(\d+)", plan, re.M)
         block_bytes[kind] = int(row[1])
     assert block_bytes["f32"] == 2 * block_bytes["f16"], block_bytes
+    assert 0.5 < block_bytes["q8"] / block_bytes["f16"] < 0.7, block_bytes      # short heads
 
 
 def sets_of_kernels():

@@ -358,8 +358,7 @@ static void compare_canaries(const struct post *post, const struct post_client *
     uint64_t first = client->asked[0].known;
     if (client->context_tokens > CANARY_PROMPT + CANARY_TOKENS) {
         post_known_compare(post, "canary", first,
-                           post->boot->engine.kv_halves ? POST_KNOWN_CANARY_F16
-                                                        : POST_KNOWN_CANARY, faults);
+                           POST_KNOWN_CANARY[post->boot->engine.kv_type], faults);
     }
     for (uint32_t i = 0; i < client->calls_count; i += POST_CANARY_EVERY) {
         if (client->asked[i].known != first) {

@@ -118,8 +118,7 @@ static void run_kernels(void *state, const struct post *post, uint32_t variant,
                               (uint64_t)vocab_tokens * sizeof(float));
     if (prompt_tokens(post) == PROMPT_TOKENS) {
         post_known_compare(post, "logits", digest,
-                           post->boot->engine.kv_halves ? POST_KNOWN_LOGITS_F16
-                                                        : POST_KNOWN_LOGITS, &outcome->faults);
+                           POST_KNOWN_LOGITS[post->boot->engine.kv_type], &outcome->faults);
     }
     snprintf(outcome->amount, sizeof outcome->amount, "%u tokens, %016llx", prompt_tokens(post),
              (unsigned long long)digest);

@@ -8,10 +8,15 @@
  */
 #include "selftest/post/check.h"
 
-#define POST_KNOWN_LOGITS   UINT64_C(0xea42987b05843a73)    /* of kernels.c's prompt */
-#define POST_KNOWN_CANARY   UINT64_C(0x070c3b56fdc87ed5)    /* of call.c's first call */
-#define POST_KNOWN_LOGITS_F16 UINT64_C(0x2b3b897df5d5f37d)  /* the same, of kv.type = f16 */
-#define POST_KNOWN_CANARY_F16 UINT64_C(0x070c3b56fdc87ed5)
+/* Of kernels.c's prompt, and of call.c's first call, by kv.type. */
+#define POST_KNOWN_LOGITS ((const uint64_t[KERNELS_KV_TYPES]){ \
+    [KERNELS_KV_F32] = UINT64_C(0xea42987b05843a73),          \
+    [KERNELS_KV_F16] = UINT64_C(0x2b3b897df5d5f37d),          \
+    [KERNELS_KV_Q8] = UINT64_C(0x75392ebe020b00c3)})
+#define POST_KNOWN_CANARY ((const uint64_t[KERNELS_KV_TYPES]){ \
+    [KERNELS_KV_F32] = UINT64_C(0x070c3b56fdc87ed5),          \
+    [KERNELS_KV_F16] = UINT64_C(0x070c3b56fdc87ed5),          \
+    [KERNELS_KV_Q8] = UINT64_C(0x070c3b56fdc87ed5)})
 #define POST_KNOWN_PRODUCTS UINT64_C(0x60b8d8758ad187e1)    /* of product.c's slabs */
 
 /* With the embedded model, unchanged, `digest` must be the `known` one. */

@@ -4,7 +4,7 @@
  * machine.
  *
  *     bench MODEL.gguf [--threads N] [--simd plain|avx2|avx512|avx512bf16] [--runs N] [--row NAME]
- *           [--weights file|bf16] [--kv f32|f16] [--json FILE]
+ *           [--weights file|bf16] [--kv f32|f16|q8] [--json FILE]
  *         decode-N   N calls, PROMPT_TOKENS each before, DECODE_TOKENS each timed
  *         prefill-N  a prompt of N tokens, CHUNK_TOKENS a step
  *         mixed      MIXED_CALLS calls decode; each plan begins with MIXED_CHUNK tokens of a prompt
@@ -82,7 +82,8 @@ struct outcome {
 struct bench {
     struct engine engine;
     uint32_t runs;
-    bool as_bfloats, kv_halves;
+    bool as_bfloats;
+    enum kernels_kv_type kv_type;
     const char *model_path, *row, *json;
     double ceilings[CEILINGS][ROWS_COUNT * RUNS_MAX];
     uint32_t shots;                         /* of each of them, over all rows */
@@ -98,7 +99,7 @@ static void start(enum kernels_simd simd, uint32_t threads, uint32_t context)
         .step_tokens = CALLS_MAX * PROMPT_TOKENS, .context_tokens = context,
         .kv_block_tokens = BLOCK_TOKENS, .blocks_per_call = call_blocks,
         .kv_blocks = call_blocks > decode_blocks ? call_blocks : decode_blocks,
-        .kv_halves = bench.kv_halves,
+        .kv_type = bench.kv_type,
     };
     engine_start(&bench.engine, &settings, 0);
 }
@@ -231,7 +232,8 @@ static void model_count(double *bytes, double *layer_weights, double *output_wei
 static double kv_bytes(void)
 {
     const struct model_shape *shape = &bench.engine.model.gguf.shape;
-    return (bench.kv_halves ? 4.0 : 8.0) * shape->layers * shape->kv_heads * shape->head_dim;
+    return 2.0 * shape->layers * shape->kv_heads *
+           kernels_kv_token_bytes(bench.kv_type, shape->head_dim);
 }
 
 static double seen_operations(void)
@@ -423,14 +425,14 @@ static void greedy(uint32_t count)
 static void parse(uint32_t *threads, const char **simd, uint32_t *ids, int argc, char **argv)
 {
     struct argument_choice weights = {.words = (const char *const[]){"file", "bf16", NULL}};
-    struct argument_choice kv = {.words = (const char *const[]){"f32", "f16", NULL}};
+    struct argument_choice kv = {.words = (const char *const[]){"f32", "f16", "q8", NULL}};
     const struct argument options[] = {
         {"--threads", "N", ARGUMENT_U32, threads, 1, THREADS_MAX, "(default: all CPUs)"},
         {"--simd", "NAME", ARGUMENT_TEXT, simd, 0, 0,
          "plain, avx2, avx512 or avx512bf16 (default: the best)"},
         {"--weights", "KIND", ARGUMENT_CHOICE, &weights, 0, 0,
          "file (default), or bf16: of these numbers alone"},
-        {"--kv", "TYPE", ARGUMENT_CHOICE, &kv, 0, 0, "f32 (default), or f16"},
+        {"--kv", "TYPE", ARGUMENT_CHOICE, &kv, 0, 0, "f32 (default), f16 or q8"},
         {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "of each row (default 5)"},
         {"--row", "NAME", ARGUMENT_TEXT, &bench.row, 0, 0, "this one alone"},
         {"--json", "FILE", ARGUMENT_TEXT, &bench.json, 0, 0, "append one line"},
@@ -447,7 +449,7 @@ static void parse(uint32_t *threads, const char **simd, uint32_t *ids, int argc,
         exit(code);
     }
     bench.as_bfloats = weights.chosen == 1;
-    bench.kv_halves = kv.chosen == 1;
+    bench.kv_type = (enum kernels_kv_type)kv.chosen;
     *ids = (*ids + STEPS - 1) / STEPS * STEPS;
 }
 

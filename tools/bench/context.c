@@ -2,10 +2,12 @@
  *
  * What: speed of decode far into a context, where keys and values are most of what is read.
  *
- *     bench-context MODEL.gguf [--context N] [--calls N] [--kv f16|f32] [--block-tokens N]
- *                   [--threads N] [--simd NAME] [--runs N]
- *         tokens/s of all calls together, median (worst to best) of the runs; what that reads, and
- *         the median share of the read ceiling, which is measured before each run
+ *     bench-context MODEL.gguf [--context N] [--calls N] [--kv f16|f32|q8] [--beside f16|f32|q8]
+ *                   [--block-tokens N] [--threads N] [--simd NAME] [--runs N]
+ *         for each KV type, tokens/s of all calls together, median (worst to best) of the runs;
+ *         what that reads, and the median share of the read ceiling, which is measured before each
+ *         run; tokens/s of the prompts. With --beside two types take turns, run by run: then also
+ *         the second one's speed over the first one's, median (least to most) of the turns
  *
  * The calls share nothing. Their prompts are computed once; each run decodes the same DECODE_TOKENS
  * behind them. A round reads every packed weight once, and all keys and values so far of each call.
@@ -22,13 +24,25 @@
 #define CHUNK_TOKENS  512u
 #define RUNS_MAX      100u
 #define THREADS_MAX   64u
+#define TYPES_MAX     2u            /* that take turns */
+
+static const char *const kv_words[] = {[KERNELS_KV_F32] = "f32", [KERNELS_KV_F16] = "f16",
+                                       [KERNELS_KV_Q8] = "q8", [KERNELS_KV_TYPES] = NULL};
+
+/* An engine with its KV type, and what it did. */
+struct contender {
+    struct engine engine;
+    uint32_t last[CALLS_MAX];       /* token of each call */
+    double prefill_seconds;
+    double times[RUNS_MAX], shares[RUNS_MAX];
+};
 
 struct bench {
-    struct engine engine;
+    struct contender contenders[TYPES_MAX];
+    uint32_t contenders_count;
     const char *model_path, *simd;
     uint32_t context, calls, block_tokens, threads, runs;
-    bool kv_halves;
-    uint32_t last[CALLS_MAX];       /* token of each call */
+    enum kernels_kv_type kv_types[TYPES_MAX];
 };
 static struct bench bench = {.context = 4096, .calls = 1, .block_tokens = 16, .runs = 5};
 
@@ -39,64 +53,67 @@ static uint32_t call_blocks(void)
     return (bench.context + DECODE_TOKENS + bench.block_tokens - 1) / bench.block_tokens;
 }
 
-static void start(enum kernels_simd simd)
+static void start(struct contender *c, enum kernels_simd simd, enum kernels_kv_type kv_type)
 {
     const struct kernels_settings settings = {
         .simd = simd, .threads = bench.threads, .batch_calls = bench.calls,
         .steps_per_plan = STEPS, .step_tokens = CHUNK_TOKENS + bench.calls,
         .context_tokens = bench.context + DECODE_TOKENS, .kv_block_tokens = bench.block_tokens,
         .blocks_per_call = call_blocks(), .kv_blocks = bench.calls * call_blocks(),
-        .kv_halves = bench.kv_halves,
+        .kv_type = kv_type,
     };
-    engine_start(&bench.engine, &settings, 0);
+    c->engine.model = bench.contenders[0].engine.model;
+    engine_start(&c->engine, &settings, 0);
 }
 
 /* ---- runs ---- */
 
-static void feed_chunk(uint32_t call, uint32_t first, uint32_t count)
+static void feed_chunk(struct engine *engine, uint32_t call, uint32_t first, uint32_t count)
 {
     struct engine_row row = {.tokens_count = count, .first_position = first,
                              .decode_steps = first + count == bench.context,
                              .blocks_first = call * call_blocks(), .sampling = greedily};
-    engine_step_begin(&bench.engine);
-    uint32_t *tokens = engine_row_add(&bench.engine, &row);
+    engine_step_begin(engine);
+    uint32_t *tokens = engine_row_add(engine, &row);
     for (uint32_t i = 0; i < count; i++) {
-        tokens[i] = ((call + first + i) * 7919u + 13u) %
-                    bench.engine.model.gguf.shape.vocab_tokens;
+        tokens[i] = ((call + first + i) * 7919u + 13u) % engine->model.gguf.shape.vocab_tokens;
     }
-    engine_run(&bench.engine);
+    engine_run(engine);
 }
 
-static void feed_prompts(void)
+static void feed_prompts(struct contender *c)
 {
+    double begun = seconds();
     for (uint32_t call = 0; call < bench.calls; call++) {
         for (uint32_t first = 0; first < bench.context; first += CHUNK_TOKENS) {
             uint32_t left = bench.context - first;
-            feed_chunk(call, first, left < CHUNK_TOKENS ? left : CHUNK_TOKENS);
+            feed_chunk(&c->engine, call, first, left < CHUNK_TOKENS ? left : CHUNK_TOKENS);
         }
-        bench.last[call] = step_out_tokens(&bench.engine.step, 0)[0];
+        c->last[call] = step_out_tokens(&c->engine.step, 0)[0];
     }
+    c->prefill_seconds = seconds() - begun;
 }
 
 /* Seconds of DECODE_TOKENS for each call. */
-static double decode(void)
+static double decode(struct contender *c)
 {
+    struct engine *engine = &c->engine;
     uint32_t next[CALLS_MAX];
     double total = 0;
-    memcpy(next, bench.last, sizeof next);
+    memcpy(next, c->last, sizeof next);
     for (uint32_t done = 0; done < DECODE_TOKENS; done += STEPS) {
-        engine_step_begin(&bench.engine);
+        engine_step_begin(engine);
         for (uint32_t call = 0; call < bench.calls; call++) {
             struct engine_row row = {.tokens_count = 1, .first_position = bench.context + done,
                                      .decode_steps = STEPS, .blocks_first = call * call_blocks(),
                                      .sampling = greedily};
-            *engine_row_add(&bench.engine, &row) = next[call];
+            *engine_row_add(engine, &row) = next[call];
         }
         double begun = seconds();
-        engine_run(&bench.engine);
+        engine_run(engine);
         total += seconds() - begun;
         for (uint32_t call = 0; call < bench.calls; call++) {
-            next[call] = step_out_tokens(&bench.engine.step, call)[STEPS - 1];
+            next[call] = step_out_tokens(&engine->step, call)[STEPS - 1];
         }
     }
     return total;
@@ -107,7 +124,7 @@ static double decode(void)
 /* Bytes that a round reads of the weights. */
 static double weight_bytes(void)
 {
-    const struct gguf *gguf = &bench.engine.model.gguf;
+    const struct gguf *gguf = &bench.contenders[0].engine.model.gguf;
     const char *output = gguf->shape.tied_output ? "token_embd.weight" : "output.weight";
     double bytes = 0;
     for (uint32_t i = 0; i < gguf->tensors_count; i++) {
@@ -119,11 +136,11 @@ static double weight_bytes(void)
 }
 
 /* Bytes of keys and values that a round reads, in the middle of a run. */
-static double kv_bytes(void)
+static double kv_bytes(enum kernels_kv_type type)
 {
-    const struct model_shape *shape = &bench.engine.model.gguf.shape;
-    double position = (bench.kv_halves ? 4.0 : 8.0) * shape->layers * shape->kv_heads *
-                      shape->head_dim;
+    const struct model_shape *shape = &bench.contenders[0].engine.model.gguf.shape;
+    double position = 2.0 * shape->layers * shape->kv_heads *
+                      kernels_kv_token_bytes(type, shape->head_dim);
     return position * bench.calls * (bench.context + DECODE_TOKENS / 2);
 }
 
@@ -133,34 +150,63 @@ static double median(double *values)
     return values[bench.runs / 2];
 }
 
+static void run(struct contender *c, uint32_t index)
+{
+    double moved = DECODE_TOKENS * (weight_bytes() + kv_bytes(c->engine.settings.kv_type));
+    double ceiling = ceiling_is_there(CEILING_READ) ? ceiling_shot(CEILING_READ) : 0;
+    c->times[index] = decode(c);
+    c->shares[index] = ceiling > 0 ? moved / c->times[index] / ceiling : 0;
+}
+
+static void report(struct contender *c)
+{
+    enum kernels_kv_type type = c->engine.settings.kv_type;
+    double moved = DECODE_TOKENS * (weight_bytes() + kv_bytes(type));
+    double middle = median(c->times), tokens = bench.calls * DECODE_TOKENS;
+    printf("%u calls of %u tokens, KV %s, blocks of %u: %.1f tokens/s (%.1f to %.1f), "
+           "%.1f GB/s, %.0f %% of the read ceiling, KV %.0f %% of the bytes; prompts %.0f "
+           "tokens/s\n",
+           bench.calls, bench.context, kv_words[type], bench.block_tokens, tokens / middle,
+           tokens / c->times[bench.runs - 1], tokens / c->times[0], moved / middle * 1e-9,
+           median(c->shares) * 100, 100 * kv_bytes(type) / (kv_bytes(type) + weight_bytes()),
+           (double)bench.calls * bench.context / c->prefill_seconds);
+}
+
 static void measure(enum kernels_simd simd)
 {
-    double times[RUNS_MAX], shares[RUNS_MAX], tokens = bench.calls * DECODE_TOKENS;
-    double moved = DECODE_TOKENS * (weight_bytes() + kv_bytes());
+    double ratios[RUNS_MAX];
+    struct contender *first = &bench.contenders[0], *last = first + bench.contenders_count - 1;
     ceiling_init(simd, bench.threads);
-    decode();
+    for (struct contender *c = first; c <= last; c++) {
+        decode(c);
+    }
     for (uint32_t i = 0; i < bench.runs; i++) {
-        double ceiling = ceiling_is_there(CEILING_READ) ? ceiling_shot(CEILING_READ) : 0;
-        times[i] = decode();
-        shares[i] = ceiling > 0 ? moved / times[i] / ceiling : 0;
+        for (struct contender *c = first; c <= last; c++) {
+            run(c, i);
+        }
+        ratios[i] = first->times[i] / last->times[i];
     }
     ceiling_stop();
-    double middle = median(times);
-    printf("%u calls of %u tokens, KV %s, blocks of %u: %.1f tokens/s (%.1f to %.1f), "
-           "%.1f GB/s, %.0f %% of the read ceiling, KV %.0f %% of the bytes\n",
-           bench.calls, bench.context, bench.kv_halves ? "f16" : "f32", bench.block_tokens,
-           tokens / middle, tokens / times[bench.runs - 1], tokens / times[0],
-           moved / middle * 1e-9, median(shares) * 100,
-           100 * kv_bytes() / (kv_bytes() + weight_bytes()));
+    for (struct contender *c = first; c <= last; c++) {
+        report(c);
+    }
+    if (last != first) {
+        double middle = median(ratios);
+        printf("%s over %s: %.2f (%.2f to %.2f)\n", kv_words[last->engine.settings.kv_type],
+               kv_words[first->engine.settings.kv_type], middle, ratios[0],
+               ratios[bench.runs - 1]);
+    }
 }
 
 static void parse(int argc, char **argv)
 {
-    struct argument_choice kv = {.words = (const char *const[]){"f16", "f32", NULL}};
+    struct argument_choice kv = {kv_words, KERNELS_KV_F16};
+    struct argument_choice beside = {kv_words, KERNELS_KV_TYPES};
     const struct argument options[] = {
         {"--context", "N", ARGUMENT_U32, &bench.context, 1, 1u << 17, "tokens (4096)"},
         {"--calls", "N", ARGUMENT_U32, &bench.calls, 1, CALLS_MAX, "at once (1)"},
-        {"--kv", "TYPE", ARGUMENT_CHOICE, &kv, 0, 0, "f16 (default), or f32"},
+        {"--kv", "TYPE", ARGUMENT_CHOICE, &kv, 0, 0, "f16 (default), f32 or q8"},
+        {"--beside", "TYPE", ARGUMENT_CHOICE, &beside, 0, 0, "a type that takes turns with it"},
         {"--block-tokens", "N", ARGUMENT_U32, &bench.block_tokens, 8, 1024, "of the KV (16)"},
         {"--threads", "N", ARGUMENT_U32, &bench.threads, 1, THREADS_MAX, "(all CPUs)"},
         {"--simd", "NAME", ARGUMENT_TEXT, &bench.simd, 0, 0, "(the best)"},
@@ -175,7 +221,9 @@ static void parse(int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         exit(code);
     }
-    bench.kv_halves = kv.chosen == 0;
+    bench.contenders_count = beside.chosen == KERNELS_KV_TYPES ? 1 : 2;
+    bench.kv_types[0] = (enum kernels_kv_type)kv.chosen;
+    bench.kv_types[1] = (enum kernels_kv_type)beside.chosen;
 }
 
 int main(int argc, char **argv)
@@ -187,10 +235,14 @@ int main(int argc, char **argv)
     if (simd > kernels_simd_best()) {
         fail("this CPU cannot run these kernels");
     }
-    model_load(&bench.engine.model, bench.model_path, false);
-    start(simd);
-    feed_prompts();
+    model_load(&bench.contenders[0].engine.model, bench.model_path, false);
+    for (uint32_t i = 0; i < bench.contenders_count; i++) {
+        start(&bench.contenders[i], simd, bench.kv_types[i]);
+        feed_prompts(&bench.contenders[i]);
+    }
     measure(simd);
-    kernels_stop(bench.engine.kernels);
+    for (uint32_t i = 0; i < bench.contenders_count; i++) {
+        kernels_stop(bench.contenders[i].engine.kernels);
+    }
     return 0;
 }

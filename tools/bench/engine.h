@@ -14,6 +14,7 @@ struct engine {
     struct kernels_settings settings;
     struct step step;
     uint64_t heartbeat;
+    struct arena arena;
 };
 
 /* The work of a row; its KV blocks are neighbours from blocks_first on. */
@@ -27,12 +28,11 @@ struct engine_row {
 static inline void engine_start(struct engine *engine, const struct kernels_settings *settings,
                                 uint32_t moves)
 {
-    static struct arena arena;
     struct memory_plan plan = {0};
     engine->settings = *settings;
     kernels_plan_memory(&plan, settings, &engine->model.gguf.shape);
-    arena_reserve(&arena, &plan, MEMORY_ENGINE);
-    if (kernels_init(&engine->kernels, settings, engine->model.weights, &arena,
+    arena_reserve(&engine->arena, &plan, MEMORY_ENGINE);
+    if (kernels_init(&engine->kernels, settings, engine->model.weights, &engine->arena,
                      &engine->heartbeat) != STATUS_OK) {
         fail("the engine does not start");
     }

@@ -2,7 +2,7 @@
  *
  * What: speed of attention over long contexts, without sockets and scheduler.
  *
- *     bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16]
+ *     bench-prefix MODEL.gguf [--threads N] [--runs N] [--prefix N] [--kv f32|f16|q8]
  *         tokens/s of 16 calls that decode after a prompt of N tokens (2048), whose blocks they
  *         share, and after copies of their own; in turns, with the ratio of each pair. Then of
  *         prefills of 512 and 4096 tokens.
@@ -35,7 +35,7 @@ struct bench {
 };
 static struct bench bench;
 
-static void engine_start(uint32_t threads, bool halves)
+static void engine_start(uint32_t threads, enum kernels_kv_type kv_type)
 {
     static struct arena arena;
     struct memory_plan plan = {0};
@@ -45,7 +45,7 @@ static void engine_start(uint32_t threads, bool halves)
         .steps_per_plan = STEPS, .step_tokens = STEP_TOKENS,
         .context_tokens = blocks * BLOCK_TOKENS, .kv_block_tokens = BLOCK_TOKENS,
         .kv_blocks = CALLS * bench.call_blocks + blocks, .blocks_per_call = blocks,
-        .kv_halves = halves,
+        .kv_type = kv_type,
     };
     kernels_plan_memory(&plan, &bench.settings, &bench.model.gguf.shape);
     arena_reserve(&arena, &plan, MEMORY_ENGINE);
@@ -201,7 +201,7 @@ static int parse(struct arguments *arguments, int argc, char **argv)
         {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "(default 5)"},
         {"--prefix", "N", ARGUMENT_U32, &arguments->prefix, 1, PREFILL_MAX - BLOCK_TOKENS,
          "tokens that the calls share (default 2048)"},
-        {"--kv", "TYPE", ARGUMENT_CHOICE, &arguments->kv, 0, 0, "f32 (default) or f16"},
+        {"--kv", "TYPE", ARGUMENT_CHOICE, &arguments->kv, 0, 0, "f32 (default), f16 or q8"},
     };
     const struct command_line line = {
         .program = "bench-prefix", .usage = "MODEL.gguf [OPTION]...",
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 {
     struct arguments arguments = {.threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
                                   .prefix = 2048,
-                                  .kv.words = (const char *const[]){"f32", "f16", NULL}};
+                                  .kv.words = (const char *const[]){"f32", "f16", "q8", NULL}};
     bench.runs = 5;
     int code = parse(&arguments, argc, argv);
     if (code != ARGUMENT_GO_ON) {
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     bench.prefix_blocks = (arguments.prefix + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     bench.call_blocks = bench.prefix_blocks + DECODE_PLANS * STEPS / BLOCK_TOKENS;
     model_load(&bench.model, arguments.model_path, false);
-    engine_start(arguments.threads, arguments.kv.chosen == 1);
+    engine_start(arguments.threads, (enum kernels_kv_type)arguments.kv.chosen);
     printf("%s, %u threads, KV in %s, %u runs: best, median, worst; a prefix of %u tokens\n",
            bench.model.gguf.model_name, arguments.threads,
            arguments.kv.words[arguments.kv.chosen], bench.runs,

@@ -4,7 +4,7 @@
  * model file (tools/bench/llamacpp.cpp has the same interface):
  *
  *     bench-scores MODEL.gguf score [--threads N]       log-probabilities of the given ids
- *         [--kv f32|f16] [--keep FILE] [--expect FILE]
+ *         [--kv f32|f16|q8] [--keep FILE] [--expect FILE]
  *     bench-scores MODEL.gguf greedy N [--threads N]    the next N ids, the likeliest each time
  *     bench-scores MODEL.gguf sample N [--threads N]    the next N ids, drawn at temperature 1
  *
@@ -122,7 +122,7 @@ static void read_lines(void)
     }
 }
 
-static void start(uint32_t threads, bool kv_halves)
+static void start(uint32_t threads, enum kernels_kv_type kv_type)
 {
     uint32_t context = scores.longest + scores.wanted + 1;
     scores.call_blocks = (context + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
@@ -131,7 +131,7 @@ static void start(uint32_t threads, bool kv_halves)
         .steps_per_plan = STEPS, .step_tokens = CALLS_MAX * scores.longest,
         .context_tokens = scores.call_blocks * BLOCK_TOKENS, .kv_block_tokens = BLOCK_TOKENS,
         .kv_blocks = CALLS_MAX * scores.call_blocks, .blocks_per_call = scores.call_blocks,
-        .kv_halves = kv_halves,
+        .kv_type = kv_type,
     };
     engine_start(&scores.engine, &settings, 0);
 }
@@ -342,7 +342,7 @@ static int parse(struct words *words, int argc, char **argv)
         {"--threads", "N", ARGUMENT_U32, &words->threads, 1, THREADS_MAX, "(default: all CPUs)"},
         {"--weights", "KIND", ARGUMENT_CHOICE, &words->weights, 0, 0,
          "file (default), or bf16: of these numbers alone"},
-        {"--kv", "TYPE", ARGUMENT_CHOICE, &words->kv, 0, 0, "f32 (default), or f16"},
+        {"--kv", "TYPE", ARGUMENT_CHOICE, &words->kv, 0, 0, "f32 (default), f16 or q8"},
         {"--keep", "FILE", ARGUMENT_TEXT, &words->keep, 0, 0, "write probabilities"},
         {"--expect", "FILE", ARGUMENT_TEXT, &words->expect, 0, 0, "read such a file"},
     };
@@ -369,7 +369,7 @@ static void answer_lines(uint32_t wanted)
 int main(int argc, char **argv)
 {
     struct words words = {.weights.words = (const char *const[]){"file", "bf16", NULL},
-                          .kv.words = (const char *const[]){"f32", "f16", NULL},
+                          .kv.words = (const char *const[]){"f32", "f16", "q8", NULL},
                           .threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN)};
     int code = parse(&words, argc, argv);
     if (code != ARGUMENT_GO_ON) {
@@ -381,7 +381,7 @@ int main(int argc, char **argv)
     scores.vocab_tokens = scores.engine.model.gguf.shape.vocab_tokens;
     scores.chances = take(scores.vocab_tokens, sizeof *scores.chances);
     read_lines();
-    start(words.threads, words.kv.chosen == 1);
+    start(words.threads, (enum kernels_kv_type)words.kv.chosen);
     answer_lines(words.wanted);
     kernels_stop(scores.engine.kernels);
     if (scores.keep != NULL && fclose(scores.keep) != 0) {

@@ -82,7 +82,7 @@ static inline void pair_start(bool halves, enum products products)
     struct arena *arena = test_arena();
     struct config_error error = {{0}};
     struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
-    settings.kv_halves = halves;
+    settings.kv_type = halves ? KERNELS_KV_F16 : KERNELS_KV_F32;
     settings.step_tokens = STEP_TOKENS;
     memset(&pair, 0, sizeof pair);
     rig_start(&pair.cpu, &settings, tiny_weights(&tiny, arena), arena);

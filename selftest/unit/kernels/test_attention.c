@@ -33,7 +33,7 @@ static struct outcome expected, got;
 
 struct scene {
     uint32_t rows, heads, head_dim, block_tokens;
-    bool halves;
+    enum kernels_kv_type type;
     uint32_t tables;            /* different ones; each begins like an earlier one */
 };
 
@@ -54,10 +54,21 @@ static void tables_make(const struct scene *scene, uint64_t *random)
 static void number_put(const struct kernels_attention *a, const void *base, uint64_t at,
                        float value)
 {
-    if (a->halves) {
+    if (a->type == KERNELS_KV_Q8) {
+        ((int8_t *)(uintptr_t)base)[at] = (int8_t)lrintf(value * 127);
+    } else if (a->type == KERNELS_KV_F16) {
         ((uint16_t *)(uintptr_t)base)[at] = kernels_half_of(value);
     } else {
         ((float *)(uintptr_t)base)[at] = value;
+    }
+}
+
+static void scale_put(const struct kernels_attention *a, const uint8_t *base, uint32_t offset,
+                      float value)
+{
+    uint64_t end = kernels_kv_numbers(a->head_dim, a->block_tokens);
+    if (a->type == KERNELS_KV_Q8) {
+        ((float *)(uintptr_t)(base + end))[offset] = value;
     }
 }
 
@@ -68,6 +79,8 @@ static void position_fill(const struct kernels_attention *a, uint32_t block, uin
     uint64_t random = block * 131 + offset;
     const uint8_t *keys = (const uint8_t *)a->keys + block * a->block_bytes;
     const uint8_t *values = (const uint8_t *)a->values + block * a->block_bytes;
+    scale_put(a, keys, offset, 0.5f + tiny_uniform(&random) / 4);
+    scale_put(a, values, offset, 0.5f + tiny_uniform(&random) / 4);
     for (uint32_t d = 0; d < lanes; d++) {
         bool is_real = d < a->head_dim;
         number_put(a, values, (uint64_t)offset * lanes + d, is_real ? tiny_uniform(&random) : 0);
@@ -150,11 +163,10 @@ static void check_bundles(const struct kernels_ops *ops, struct kernels_attentio
 
 static void check_scene(const struct scene *scene, uint64_t seed)
 {
-    uint64_t extent = (uint64_t)kernels_head_lanes(scene->head_dim) * scene->block_tokens *
-                      (scene->halves ? sizeof(uint16_t) : sizeof(float));
+    uint64_t extent = kernels_kv_head_bytes(scene->type, scene->head_dim, scene->block_tokens);
     struct kernels_attention a = {
         .heads = scene->heads, .head_dim = scene->head_dim, .block_tokens = scene->block_tokens,
-        .halves = scene->halves, .block_bytes = 2 * extent, .keys = pool,
+        .type = scene->type, .block_bytes = 2 * extent, .keys = pool,
         .values = (uint8_t *)pool + extent, .scores_stride = STRIDE,
     };
     tables_make(scene, &seed);
@@ -184,9 +196,10 @@ static void test_rows_together_get_the_bits_of_each_alone(void **state)
                 .block_tokens = block_tokens[(heads + d) % 6],
                 .tables = 1 + tiny_random(&seed) % POOL_ROWS,
             };
-            check_scene(&scene, heads * 64 + d);
-            scene.halves = true;
-            check_scene(&scene, heads * 64 + d);
+            for (uint32_t type = 0; type < KERNELS_KV_TYPES; type++) {
+                scene.type = (enum kernels_kv_type)type;
+                check_scene(&scene, heads * 64 + d);
+            }
         }
     }
 }
@@ -197,11 +210,11 @@ enum { CALLS = 7, SHARED_TOKENS = 19, SHARED_BLOCKS = 2, DECODED = 6, CALL_TOKEN
 
 static struct tiny tiny;
 
-static void start(struct rig *rig, uint32_t threads, bool halves)
+static void start(struct rig *rig, uint32_t threads, enum kernels_kv_type kv_type)
 {
     struct arena *arena = test_arena();
     struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
-    settings.kv_halves = halves;
+    settings.kv_type = kv_type;
     tiny_make(&tiny, GGUF_F32, false, 7);
     rig_start(rig, &settings, tiny_weights(&tiny, arena), arena);
     rig_clear(rig);
@@ -275,10 +288,10 @@ static void answers_together(struct rig *rig, struct answer *answers, uint32_t o
 static void test_calls_that_share_blocks_say_what_each_says_alone(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < 3 * KERNELS_KV_TYPES; i++) {
         struct answer alone[CALLS], together[CALLS];
         struct rig rig;
-        start(&rig, 1 + i / 2, i % 2);
+        start(&rig, 1 + i / KERNELS_KV_TYPES, (enum kernels_kv_type)(i % KERNELS_KV_TYPES));
         answers_alone(&rig, alone);
         for (uint32_t order = 0; order < CALLS; order++) {
             rig.kernels->scores_floats = order % 2 ? 0 : KERNELS_SCORES_FLOATS;
@@ -320,7 +333,7 @@ static void test_rows_that_share_stand_together(void **state)
 {
     (void)state;
     struct rig rig;
-    start(&rig, 1, false);
+    start(&rig, 1, KERNELS_KV_F32);
     rig.kernels->shape.heads = 2;       /* a query for each row and head: bundles may be long */
     rows_of_two_prompts(&rig, 30);
     struct kernels *k = rig.kernels;
@@ -365,7 +378,7 @@ static void test_bundles_leave_work_for_every_thread(void **state)
 {
     (void)state;
     struct rig rig;
-    start(&rig, 1, false);
+    start(&rig, 1, KERNELS_KV_F32);
     struct kernels *k = rig.kernels;
     k->step = &rig.step;
     k->shape.heads = k->shape.kv_heads = 2;

@@ -3,7 +3,7 @@
  * Goal: a row's tokens and logits depend on its own call and on nothing else.
  * Method: a small random model with odd sizes. The same call runs alone, in batches, in chunks of
  * every kind, on 1 to 3 threads, over scrambled blocks full of NaN, with every set of kernels, and
- * with KV in floats and in halves. Everything is compared bit for bit.
+ * with KV of every type. Everything is compared bit for bit.
  */
 #include "selftest/unit/kernels/engine_rig.h"
 
@@ -47,7 +47,7 @@ static void check_variations(struct rig *rig, const struct answer *expected)
 }
 
 /* On 1 to 3 threads, with every set of kernels. */
-static void check_same_bits(bool halves)
+static void check_same_bits(enum kernels_kv_type kv_type)
 {
     struct answer expected;
     bool known = false;
@@ -56,7 +56,7 @@ static void check_same_bits(bool halves)
             struct arena *arena = test_arena();
             struct kernels_weights *weights = tiny_weights(&tiny, arena);
             struct kernels_settings settings = rig_settings(simd, threads);
-            settings.kv_halves = halves;
+            settings.kv_type = kv_type;
             struct rig rig;
             rig_start(&rig, &settings, weights, arena);
             poison(&rig);
@@ -81,9 +81,10 @@ static void test_run_same_call_same_bits(void **state)
             struct model_shape shape = tiny_shape(tiny_types[i], tiny_types[i] == GGUF_F16);
             shape.family = &model_families[family];
             tiny_make_shape(&tiny, &shape, tiny_types[i], 7);
-            check_same_bits(false);
+            check_same_bits(KERNELS_KV_F32);
             if (tiny_types[i] == GGUF_F32) {
-                check_same_bits(true);
+                check_same_bits(KERNELS_KV_F16);
+                check_same_bits(KERNELS_KV_Q8);
             }
         }
     }
@@ -97,7 +98,7 @@ static void test_run_mixed_types_same_bits(void **state)
     const struct model_shape shape = tiny_shape(GGUF_Q8_0, false);
     for (uint32_t count = 2; count <= 3; count++) {
         tiny_make_types(&tiny, &shape, types, count, 7);
-        check_same_bits(false);
+        check_same_bits(KERNELS_KV_F32);
     }
 }
 

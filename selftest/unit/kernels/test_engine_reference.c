@@ -2,7 +2,7 @@
 /*
  * Goal: logits are those of a naive forward pass in double, for every family and type of weights.
  * Method: a small random model with odd sizes. The largest difference of a logit must stay below
- * 2e-4, with halves below 5e-3 (logits are about 1).
+ * 2e-4, with KV in halves below 5e-3, in levels below 3e-2 (logits are about 1).
  */
 #include "selftest/unit/kernels/engine_rig.h"
 
@@ -218,10 +218,10 @@ static void test_run_logits_match_naive_double(void **state)
     }
 }
 
-/* Halves round by 2^-11 at most; floats would pass the first bound, and not the second. */
-static void test_run_halves_match_naive_double(void **state)
+/* Halves round by 2^-11 at most, levels by a 254th of a head's largest number; what rounds less
+ * would pass the first bound, and not the second. */
+static void check_kv_type(enum kernels_kv_type kv_type, double most, double least)
 {
-    (void)state;
     tiny_make(&tiny, GGUF_F32, false, 11);
     double expected[REF_WIDTH];
     for (uint32_t t = 0; t < PROMPT_TOKENS; t++) {
@@ -229,15 +229,22 @@ static void test_run_halves_match_naive_double(void **state)
     }
     struct arena *arena = test_arena();
     struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
-    settings.kv_halves = true;
+    settings.kv_type = kv_type;
     struct rig rig;
     rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
     rig_row(&rig, prompt, PROMPT_TOKENS, 0, 1);
     rig_blocks(&rig, 0, 0, 1);
     kernels_run(rig.kernels, &rig.step);
-    double largest = assert_logits_near(&rig, expected, 5e-3);
-    assert_true(largest > 1e-5);
+    double largest = assert_logits_near(&rig, expected, most);
+    assert_true(largest > least);
     kernels_stop(rig.kernels);
+}
+
+static void test_run_rounded_kv_matches_naive_double(void **state)
+{
+    (void)state;
+    check_kv_type(KERNELS_KV_F16, 5e-3, 1e-5);
+    check_kv_type(KERNELS_KV_Q8, 3e-2, 2e-4);
 }
 
 /* Of keys, then of values, one channel is made so large that no half holds it. */
@@ -245,10 +252,10 @@ static void test_run_what_no_half_holds_fails_its_row(void **state)
 {
     (void)state;
     static const char *const names[] = {"blk.0.attn_k.weight", "blk.1.attn_v.weight"};
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 2 * KERNELS_KV_TYPES; i++) {
         struct arena *arena = test_arena();
         struct kernels_settings settings = rig_settings(kernels_simd_best(), 2);
-        settings.kv_halves = i < 2;
+        settings.kv_type = (enum kernels_kv_type)(i / 2);
         tiny_make(&tiny, GGUF_F32, false, 7);
         const struct gguf_tensor *tensor = gguf_tensor_find(&tiny.gguf, names[i % 2]);
         float *weights = (float *)(void *)(tiny.bytes + tensor->offset);
@@ -261,7 +268,7 @@ static void test_run_what_no_half_holds_fails_its_row(void **state)
         rig_blocks(&rig, 0, 0, 1);
         kernels_run(rig.kernels, &rig.step);
         assert_int_equal(step_out(&rig.step, 0)->result,
-                         settings.kv_halves ? STEP_ROW_NOT_FINITE : STEP_ROW_OK);
+                         settings.kv_type == KERNELS_KV_F16 ? STEP_ROW_NOT_FINITE : STEP_ROW_OK);
         kernels_stop(rig.kernels);
     }
 }
@@ -295,7 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_run_logits_match_naive_double),
         cmocka_unit_test(test_logits_of_a_row_are_its_own),
-        cmocka_unit_test(test_run_halves_match_naive_double),
+        cmocka_unit_test(test_run_rounded_kv_matches_naive_double),
         cmocka_unit_test(test_run_what_no_half_holds_fails_its_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

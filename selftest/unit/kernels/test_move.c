@@ -14,19 +14,19 @@
 
 static struct tiny tiny;
 
-static void start_with(struct rig *rig, uint32_t threads, bool halves)
+static void start_with(struct rig *rig, uint32_t threads, enum kernels_kv_type kv_type)
 {
     struct arena *arena = test_arena();
     tiny_make(&tiny, GGUF_F32, false, 7);
     struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
-    settings.kv_halves = halves;
+    settings.kv_type = kv_type;
     rig_start(rig, &settings, tiny_weights(&tiny, arena), arena);
     rig_clear(rig);
 }
 
 static void start(struct rig *rig, uint32_t threads)
 {
-    start_with(rig, threads, false);
+    start_with(rig, threads, KERNELS_KV_F32);
 }
 
 static void move(struct rig *rig, uint32_t from, uint32_t to)
@@ -132,10 +132,10 @@ static void add_random_moves(struct rig *rig, uint32_t *contents, uint64_t *rand
 static void test_moves_copy_phase_by_phase(void **state)
 {
     (void)state;
-    for (uint32_t trial = 0; trial < 6; trial++) {
-        uint32_t threads = 1 + trial / 2;
+    for (uint32_t trial = 0; trial < 3 * KERNELS_KV_TYPES; trial++) {
+        uint32_t threads = 1 + trial / KERNELS_KV_TYPES;
         struct rig rig;
-        start_with(&rig, threads, trial % 2);
+        start_with(&rig, threads, (enum kernels_kv_type)(trial % KERNELS_KV_TYPES));
         uint64_t random = threads;
         uint32_t blocks = rig.settings.kv_blocks + rig.settings.kv_host_blocks;
         uint32_t contents[256];
@@ -206,7 +206,7 @@ static void finish(struct rig *rig, uint32_t first, uint32_t *tokens, float *log
 static void test_swapped_call_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t trial = 0; trial < 8; trial++) {
+    for (uint32_t trial = 0; trial < 4 * KERNELS_KV_TYPES; trial++) {
         uint32_t threads = 1 + trial % 2;
         struct rig rig;
         uint32_t prompt[TOKENS], expected[DECODED], tokens[DECODED];
@@ -214,7 +214,7 @@ static void test_swapped_call_says_the_same_bits(void **state)
         for (uint32_t i = 0; i < TOKENS; i++) {
             prompt[i] = (i * 11 + 5) % 75;
         }
-        start_with(&rig, threads, trial / 4);
+        start_with(&rig, threads, (enum kernels_kv_type)(trial / 4));
         rig.kernels->cached_bytes_max = trial % 4 < 2 ? 0 : UINT64_MAX;
         rig_row(&rig, prompt, TOKENS, 0, 0);
         rig_blocks(&rig, 0, 4, 1);
@@ -247,7 +247,7 @@ static void test_swapped_call_says_the_same_bits(void **state)
 static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
 {
     (void)state;
-    for (uint32_t trial = 0; trial < 6; trial++) {
+    for (uint32_t trial = 0; trial < 3 * KERNELS_KV_TYPES; trial++) {
         struct rig rig;
         uint32_t other[24], prompt[24], expected[DECODED];
         float expected_logits[75];
@@ -255,7 +255,8 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
             prompt[i] = (i * 11 + 5) % 75;
             other[i] = i < 21 ? prompt[i] : prompt[i] + 1;
         }
-        start_with(&rig, 1 + trial / 2, trial % 2);
+        start_with(&rig, 1 + trial / KERNELS_KV_TYPES,
+                   (enum kernels_kv_type)(trial % KERNELS_KV_TYPES));
         rig_row(&rig, prompt, 24, 0, DECODED);
         rig_blocks(&rig, 0, 50, 1);
         kernels_run(rig.kernels, &rig.step);
@@ -279,11 +280,11 @@ static void test_call_that_begins_with_a_copy_says_the_same_bits(void **state)
     }
 }
 
-static uint64_t planned_block_bytes(const struct model_shape *shape, bool halves)
+static uint64_t planned_block_bytes(const struct model_shape *shape, enum kernels_kv_type kv_type)
 {
     struct memory_plan plan = {0};
     struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
-    settings.kv_halves = halves;
+    settings.kv_type = kv_type;
     kernels_plan_memory(&plan, &settings, shape);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan.rows_count; i++) {
@@ -294,16 +295,20 @@ static uint64_t planned_block_bytes(const struct model_shape *shape, bool halves
     return bytes;
 }
 
-static void test_halves_take_half_the_room_in_whole_turns_of_the_copy(void **state)
+static void test_types_take_their_room_in_whole_turns_of_the_copy(void **state)
 {
     (void)state;
     struct model_shape shape = tiny_shape(GGUF_F32, false);
-    assert_int_equal(planned_block_bytes(&shape, false), 2 * 2 * 2 * 16 * 8 * sizeof(float));
-    assert_int_equal(planned_block_bytes(&shape, true), 2 * 2 * 2 * 16 * 8 * sizeof(uint16_t));
+    uint32_t copy = KERNELS_COPY_FLOATS * sizeof(float), numbers = 2 * 2 * 2 * 16 * 8;
+    assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_F32), numbers * 4);
+    assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_F16), numbers * 2);
+    /* A head's 128 levels and the scales of its eight tokens: three cache lines. */
+    assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_Q8), 2 * 2 * 2 * 192);
     shape.layers = shape.kv_heads = 1;
     shape.head_dim = 8;
-    assert_int_equal(planned_block_bytes(&shape, false), KERNELS_COPY_FLOATS * sizeof(float));
-    assert_int_equal(planned_block_bytes(&shape, true), KERNELS_COPY_FLOATS * sizeof(float));
+    for (uint32_t type = 0; type < KERNELS_KV_TYPES; type++) {
+        assert_int_equal(planned_block_bytes(&shape, (enum kernels_kv_type)type), copy);
+    }
 }
 
 int main(void)
@@ -314,7 +319,7 @@ int main(void)
         cmocka_unit_test(test_moves_within_the_host_are_our_bug),
         cmocka_unit_test(test_swapped_call_says_the_same_bits),
         cmocka_unit_test(test_call_that_begins_with_a_copy_says_the_same_bits),
-        cmocka_unit_test(test_halves_take_half_the_room_in_whole_turns_of_the_copy),
+        cmocka_unit_test(test_types_take_their_room_in_whole_turns_of_the_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

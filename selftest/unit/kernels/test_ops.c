@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: softmax, norm, SwiGLU, halves and the copy of all sets agree to the bit, and are right.
+ * Goal: softmax, norm, SwiGLU, halves, levels and the copy of all sets agree to the bit, and are
+ * right.
  * Method: odd sizes, with NaN in lanes that do not exist; the exponential against that of libm in
  * double (relative error below 3e-7).
  */
@@ -227,6 +228,58 @@ static void test_halve_every_half_is_itself(void **state)
     }
 }
 
+/* ---- levels ---- */
+
+static void levels_fill(float *values, uint32_t trial, uint64_t *random)
+{
+    static const float specials[] = {0.0f, -0.0f, 0x1p-101f, 0x1p-100f, INFINITY, -INFINITY, NAN,
+                                     3e38f};
+    for (uint32_t i = 0; i < 160; i++) {
+        values[i] = trial % 3 == 0 ? (float)(tiny_random(random) % 509) / 2 - 127     /* ties */
+                                   : tiny_uniform(random);
+    }
+    if (trial % 4 == 3) {
+        values[tiny_random(random) % 160] = specials[tiny_random(random) % 8];
+    }
+    if (trial % 16 == 0) {
+        memset(values, 0, 160 * sizeof *values);
+        values[trial % 7] = specials[trial / 16 % 8];
+    }
+}
+
+/* All sets as the plain one, which is near; a number that is not finite spoils the scale. */
+static void test_level_near_and_alike(void **state)
+{
+    (void)state;
+    uint64_t random = 5;
+    for (uint32_t trial = 0; trial < 400; trial++) {
+        float values[160], scale, max = 0;
+        int8_t expected[161];
+        uint32_t count = 1 + tiny_random(&random) % 160;
+        bool finite = true;
+        levels_fill(values, trial, &random);
+        memset(expected, 0x55, sizeof expected);
+        scale = kernels_ops_plain.level(expected, values, count);
+        assert_int_equal(expected[count], 0x55);
+        for (uint32_t i = 0; i < count; i++) {
+            finite = finite && isfinite(values[i]);
+            max = fabsf(values[i]) > max ? fabsf(values[i]) : max;
+        }
+        assert_int_equal(isfinite(scale), finite);
+        for (uint32_t i = 0; i < count && finite; i++) {
+            double off = fabs((double)expected[i] * (double)scale - (double)values[i]);
+            assert_true(off <= (double)max / 253 || max < KERNELS_LEVEL_TINY);
+        }
+        for (uint32_t s = 0; s < sets_count(); s++) {
+            int8_t levels[161];
+            memset(levels, 0x55, sizeof levels);
+            float got = set_at(s)->level(levels, values, count);
+            assert_true(memcmp(&got, &scale, sizeof got) == 0 || (isnan(got) && isnan(scale)));
+            assert_memory_equal(levels, expected, sizeof levels);
+        }
+    }
+}
+
 /* ---- copy ---- */
 
 /* Every bit arrives, NaN included, and no byte beside them is written. */
@@ -264,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_largest_first_of_equals),
         cmocka_unit_test(test_halve_nearest_and_even),
         cmocka_unit_test(test_halve_every_half_is_itself),
+        cmocka_unit_test(test_level_near_and_alike),
         cmocka_unit_test(test_copy_every_bit_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
