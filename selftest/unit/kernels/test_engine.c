@@ -102,6 +102,28 @@ static void test_run_mixed_types_same_bits(void **state)
     }
 }
 
+/* The panels of a head would be of two threads, but its levels share a scale. */
+static void test_run_heads_of_several_panels_same_bits(void **state)
+{
+    (void)state;
+    struct model_shape shape = tiny_shape(GGUF_F32, false);
+    shape.head_dim = shape.rope_dim = 32;
+    tiny_make_shape(&tiny, &shape, GGUF_F32, 7);
+    struct answer expected, got;
+    for (uint32_t threads = 1; threads <= 8; threads++) {
+        struct arena *arena = test_arena();
+        struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
+        settings.kv_type = KERNELS_KV_Q8;
+        struct rig rig;
+        rig_start(&rig, &settings, tiny_weights(&tiny, arena), arena);
+        run_alone(threads == 1 ? &expected : &got, &rig, 0, 1);
+        kernels_stop(rig.kernels);
+        if (threads > 1) {
+            assert_same(&expected, &got);
+        }
+    }
+}
+
 static void test_run_small_tiles_same_bits(void **state)
 {
     (void)state;
@@ -296,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_run_same_call_same_bits),
         cmocka_unit_test(test_run_mixed_types_same_bits),
+        cmocka_unit_test(test_run_heads_of_several_panels_same_bits),
         cmocka_unit_test(test_run_small_tiles_same_bits),
         cmocka_unit_test(test_run_stop_id_ends_its_row_only),
         cmocka_unit_test(test_run_tells_each_round_but_the_last),
