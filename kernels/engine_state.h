@@ -2,7 +2,8 @@
 #pragma once
 /*
  * What: the CPU engine's state, and what its parts call of one another. Private to kernels/.
- * engine.c places it and runs rounds; forward.c, attention.c and move.c do the work of a round.
+ * engine.c places it, round.c runs the rounds of a step; forward.c, attention.c and move.c do the
+ * work of a round.
  *
  *   step    rows of calls, each with tokens to feed and tokens to sample
  *   round   one forward pass: the first one takes the tokens of all rows, each later one the token
@@ -156,5 +157,7 @@ void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kerne
 /* Every thread: the forward pass of the round's slots. After it the logits of all gathers are
  * there. */
 void kernels_forward(struct kernels *kernels, uint32_t thread);
+/* Every thread: a step. It is what kernels_threads_run() runs. */
+void kernels_work(void *context, uint32_t thread);
 /* Every thread: carries out the moves of the step. Ends with a barrier if there are any. */
 void kernels_moves(struct kernels *kernels, uint32_t thread);

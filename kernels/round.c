@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What: the rounds of a step.
+ *
+ *   run        the moves of the step, then its rounds: thread 0 writes the token slots, all threads
+ *              run the forward pass, rows are sampled in parallel. The step ends when no row needs
+ *              another token. While a round is left, standby rows take the places of rows that have
+ *              ended. The core's early stop may end the step sooner, between two rounds
+ *
+ * Invariants: a row writes only its own out, out tokens and KV blocks. A row with a logit that is
+ * not finite stops, which no other row notices. No round has more rows than rows_active.
+ *
+ * Bounds: at most steps_per_plan rounds; no memory but what kernels_init() took.
+ */
+#include "kernels/engine_state.h"
+
+#include "config/base/fnv.h"
+#include "kernels/logprob.h"
+
+static void slot_add(struct kernels *k, struct kernels_slot slot, bool wants_logits)
+{
+    ASSERT(k->slots_count < k->settings.step_tokens);
+    ASSERT(slot.position < k->settings.context_tokens && slot.token < k->shape.vocab_tokens);
+    slot.gather = KERNELS_GATHER_NONE;
+    if (wants_logits) {
+        slot.gather = k->gathers_count;
+        k->gather_rows[k->gathers_count++] = slot.row;
+    }
+    k->slots[k->slots_count++] = slot;
+}
+
+/* A slot for each token of a row; the logits of the last one are needed if the row samples. */
+static void row_add_slots(struct kernels *k, uint32_t r)
+{
+    const struct step_row *row = step_row(k->step, r);
+    const uint32_t *tokens = step_tokens(k->step) + row->tokens_first;
+    for (uint32_t i = 0; i < row->tokens_count; i++) {
+        struct kernels_slot slot = {
+            .token = tokens[i], .position = row->first_position + i, .row = r};
+        slot_add(k, slot, row->decode_steps > 0 && i + 1 == row->tokens_count);
+    }
+}
+
+/* The first round: the rows that run from the start. */
+static void round_first(struct kernels *k)
+{
+    const struct step_header *header = step_header(k->step);
+    k->round = 0;
+    k->slots_count = 0;
+    k->gathers_count = 0;
+    k->standby_next = header->rows_active;
+    for (uint32_t r = 0; r < header->rows_count; r++) {
+        *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
+    }
+    step_progress_begin(k->step);
+    for (uint32_t r = 0; r < header->rows_active; r++) {
+        row_add_slots(k, r);
+    }
+}
+
+static bool is_stop_id(const struct call_sampling *sampling, uint32_t token)
+{
+    for (uint32_t i = 0; i < sampling->stop_ids_count; i++) {
+        if (sampling->stop_ids[i] == token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when row r needs another token. */
+static bool row_goes_on(const struct kernels *k, uint32_t r)
+{
+    const struct step_row *row = step_row(k->step, r);
+    const struct step_out *out = step_out(k->step, r);
+    const uint32_t *tokens = step_out_tokens(k->step, r);
+    return out->result == STEP_ROW_OK && out->produced < row->decode_steps &&
+           !is_stop_id(&row->sampling, tokens[out->produced - 1]);
+}
+
+/* Gives free places to the next standby rows. */
+static void enter_standbys(struct kernels *k)
+{
+    const struct step_header *header = step_header(k->step);
+    while (k->gathers_count < header->rows_active && k->standby_next < header->rows_count) {
+        const struct step_row *row = step_row(k->step, k->standby_next);
+        ASSERT(row->tokens_count == 1 && row->decode_steps > 0);
+        row_add_slots(k, k->standby_next++);
+    }
+}
+
+/* Slots for the gathers of the last round that go on, each with the token that it has sampled. */
+static void gathers_add_slots(struct kernels *k, uint32_t before)
+{
+    for (uint32_t g = 0; g < before; g++) {
+        uint32_t r = k->gather_rows[g];
+        if (row_goes_on(k, r)) {
+            const struct step_row *row = step_row(k->step, r);
+            uint32_t produced = step_out(k->step, r)->produced;
+            struct kernels_slot slot = {
+                .token = step_out_tokens(k->step, r)[produced - 1],
+                .position = row->first_position + row->tokens_count + produced - 1,
+                .row = r,
+            };
+            slot_add(k, slot, true);
+        }
+    }
+}
+
+/* A later round, if there is one: the rows that go on, and the standby rows that enter. */
+static void round_next(struct kernels *k)
+{
+    uint32_t before = k->gathers_count;
+    enum step_stop early_stop = step_early_stop(k->step);
+    k->slots_count = 0;
+    k->gathers_count = 0;
+    step_progress_round(k->step, ++k->round);
+    if (k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
+        return;
+    }
+    gathers_add_slots(k, before);
+    enter_standbys(k);
+    if (early_stop == STEP_STOP_ROW && k->gathers_count < before) {
+        k->slots_count = 0;
+    }
+}
+
+static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scratch *scratch)
+{
+    uint32_t r = k->gather_rows[gather];
+    const struct step_row *row = step_row(k->step, r);
+    struct step_out *out = step_out(k->step, r);
+    uint32_t *tokens = step_out_tokens(k->step, r);
+    const float *logits = k->logits.at + gather * k->logits.stride;
+    if (!k->ops->is_finite(logits, k->shape.vocab_tokens)) {
+        *out = (struct step_out){.result = STEP_ROW_NOT_FINITE};
+        return;
+    }
+    if (row->wants_digest) {
+        uint64_t before = out->produced == 0 ? FNV_START : out->digest;
+        out->digest = fnv_add(before, logits, k->shape.vocab_tokens * sizeof *logits);
+    }
+    struct kernels_given given = {
+        .history = row->history,
+        .history_count = row->history_count,
+        .generated = step_generated(k->step, r),
+        .generated_count = row->generated_count,
+        .produced = tokens,
+        .produced_count = out->produced,
+        .biases = row->biases,
+    };
+    uint32_t position = row->first_position + row->tokens_count + out->produced;
+    uint32_t token = kernels_sample(&scratch->sampler, logits, &row->sampling, &given, position);
+    uint32_t entries = call_logprob_entries(&row->sampling);
+    if (entries > 0) {
+        kernels_logprobs(&scratch->sampler, logits, token,
+                         step_logprobs(k->step, r, out->produced * entries), entries);
+    }
+    tokens[out->produced] = token;
+    step_out_publish(out, out->produced + 1);
+}
+
+/* The last round is not told: kernels_run() returns. */
+static void tell_round(const struct kernels *k)
+{
+    if (k->slots_count > 0 && k->on_round.tell != NULL) {
+        k->on_round.tell(k->on_round.context);
+    }
+}
+
+void kernels_work(void *context, uint32_t thread)
+{
+    struct kernels *k = context;
+    kernels_moves(k, thread);
+    while (k->slots_count > 0) {
+        kernels_forward(k, thread);
+        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.active) {
+            gather_sample(k, g, &k->scratch[thread]);
+        }
+        kernels_threads_wait(&k->threads);
+        if (thread == 0) {
+            round_next(k);
+            tell_round(k);
+        }
+        kernels_threads_wait(&k->threads);
+    }
+}
+
+/* Multiply-adds of one token slot, divided by the barriers of a forward pass. */
+static uint64_t work_of_slot(const struct model_shape *shape)
+{
+    uint64_t heads = (uint64_t)shape->heads * shape->head_dim;
+    uint64_t kv_heads = (uint64_t)shape->kv_heads * shape->head_dim;
+    uint64_t layer = shape->dim * (2 * heads + 2 * kv_heads + 3 * (uint64_t)shape->ffn_dim);
+    uint64_t output = (uint64_t)shape->dim * shape->vocab_tokens;
+    return (layer * shape->layers + output) / (shape->layers * KERNELS_PHASES + 1);
+}
+
+/* True when there is too little work for more than one thread. No later round has more slots than
+ * the first. */
+static bool is_small(const struct kernels *k)
+{
+    uint64_t moved_floats =
+        step_header(k->step)->moves_count * k->kv_block_bytes / sizeof(float);
+    return work_of_slot(&k->shape) * k->slots_count < k->phase_work_min &&
+           moved_floats < k->phase_work_min;
+}
+
+void kernels_run(struct kernels *kernels, const struct step *step)
+{
+    const struct step_header *header = step_header(step);
+    const struct kernels_settings *settings = &kernels->settings;
+    ASSERT(header->rows_active <= settings->batch_calls);
+    ASSERT(header->rows_active <= header->rows_count);
+    ASSERT(header->rows_count <= settings->batch_calls + settings->standby_calls);
+    kernels->step = step;
+    round_first(kernels);
+    kernels_threads_run(&kernels->threads, is_small(kernels));
+}
