@@ -66,7 +66,8 @@ GPU_TOLD := kernels/cuda/driver/images.c kernels/cuda/plan.c
 # One library of the same objects serves the appliance, the tests, the lab and the simulator.
 LIB := $(O)/libcore.a
 CORE_OBJ := $(call objects,$(wildcard config/*.c config/*/*.c net/*.c net/*/*.c sched/*.c \
-    sched/*/*.c sched/*/*/*.c kvmem/*.c kernels/*.c kernels/ref/*.c kernels/cpu/*.c) $(GPU_TOLD)) \
+    sched/*/*.c sched/*/*/*.c kvmem/*.c kernels/*.c kernels/round/*.c kernels/ref/*.c \
+    kernels/cpu/*.c) $(GPU_TOLD)) \
     $(O)/config/vocab/unicode_classes.o
 MAIN_OBJ := $(call objects,$(filter-out appliance/gpu/%,\
     $(wildcard appliance/*.c appliance/*/*.c appliance/*/*/*.c)) \

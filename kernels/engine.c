@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What: the CPU engine's memory and its start. One list (memory_needs) says what is taken, for the
- * plan and for the arena. kernels/round.c runs steps.
+ * plan and for the arena. kernels/round/round.c runs steps.
  */
 #include "kernels/engine_state.h"
 
@@ -140,8 +140,8 @@ static struct needs memory_needs(struct kernels *k, uint8_t **scratch)
                                    (uint64_t)k->shape.rope_dim * 4, (void **)&k->rope});
     need_add(&needs, (struct need){"kernels feeds", t->step_tokens, sizeof *k->slots,
                                    (void **)&k->slots});
-    need_add(&needs, (struct need){"kernels gathers", t->batch_calls, sizeof *k->gather_rows,
-                                   (void **)&k->gather_rows});
+    need_add(&needs, (struct need){"kernels places", t->batch_calls, sizeof *k->places,
+                                   (void **)&k->places});
     need_add(&needs, (struct need){"kernels attend order", k->tile_rows, sizeof *k->attend_order,
                                    (void **)&k->attend_order});
     need_add(&needs, (struct need){"kernels bundles", k->tile_rows, sizeof *k->bundles,

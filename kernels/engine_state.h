@@ -2,17 +2,18 @@
 #pragma once
 /*
  * What: the CPU engine's state, and what its parts call of one another. Private to kernels/.
- * engine.c places it, round.c runs the rounds of a step; forward.c, attention.c and move.c do the
- * work of a round.
+ * engine.c places it, round/ runs the rounds of a step; forward.c and attention.c do the work of
+ * one.
  *
  *   step    rows of calls, each with tokens to feed and tokens to sample
  *   round   one forward pass: the first one takes the tokens of all rows, each later one the token
  *           that each row has just sampled
  *   slot    token slot: one token at one position of one row; a row of the activation buffers
  *   tile    slots that go through all layers together; later tiles read the KV of earlier ones
- *   gather  a slot whose logits are needed: the last one of a row that samples
- *   place   a row that runs has one of rows_active places; when it ends, a standby row gets it
- *   move    a KV block that is copied before the rows run (move.c)
+ *   gather  a slot whose logits are needed: the last one of a row that samples, and those of its
+ *           draft (kernels/round/draft.h)
+ *   place   a row that samples has one of rows_active places; when it ends, a standby row gets it
+ *   move    a KV block that is copied before the rows run (round/move.c)
  *
  * All threads run the same code and meet at barriers. A phase splits outputs, rows or heads among
  * the threads, never a sum.
@@ -40,6 +41,14 @@ struct kernels_slot {
     uint32_t token, position;
     uint32_t row;               /* of the step */
     uint32_t gather;            /* index of its logits, or KERNELS_GATHER_NONE */
+};
+
+/* A row that samples in a round. */
+struct kernels_place {
+    uint32_t row;               /* of the step */
+    uint32_t gather;            /* the first of its gathers: draft_count follow */
+    uint32_t draft_count;
+    uint32_t draft[STEP_DRAFTS_MAX];    /* fed after the row's last token */
 };
 
 /* Feeds that attend together (attention.c). */
@@ -94,8 +103,8 @@ struct kernels {
     const struct step *step;
     struct kernels_slot *slots;         /* (step_tokens) */
     uint32_t slots_count;
-    uint32_t *gather_rows;              /* (batch_calls): each gather's row of the step */
-    uint32_t gathers_count;
+    struct kernels_place *places;       /* (batch_calls) */
+    uint32_t places_count, gathers_count;
     uint32_t round;
     uint32_t standby_next;              /* row of the step that enters next */
 

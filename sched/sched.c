@@ -31,6 +31,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .beta_milli = options->sched_beta.number,
         .wait_max_us = options->sched_wait_max.number,
         .steps_per_plan = limits->steps_per_plan,
+        .speculate = (uint32_t)options->sched_speculate.number,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
         .prefill_tokens = limits->prefill_tokens,
@@ -96,6 +97,7 @@ static void check_wiring(const struct sched_settings *settings, const struct sch
         ASSERT(rows <= layout->rows_max);
         ASSERT(settings->steps_per_plan <= layout->steps_max);
         ASSERT(settings->prefill_tokens + rows <= layout->tokens_max);
+        ASSERT(settings->speculate == 0 || settings->context_tokens <= layout->past_max);
         ASSERT(wiring->engines[i].kv->settings.calls == wiring->calls->count);
         ASSERT(wiring->engines[i].kv->settings.holders == settings->programs);
     }

@@ -63,6 +63,7 @@ struct sched_settings {
     uint64_t beta_milli;            /* beta * 1000; 0: never promote by ratio */
     uint64_t wait_max_us;           /* absolute bound; 0: never promote by it */
     uint32_t steps_per_plan;        /* N */
+    uint32_t speculate;             /* tokens of a draft at most; 0: there are none */
     uint32_t batch_calls;
     uint32_t standby_calls;         /* rows beyond the batch, for calls that enter as others end */
     uint32_t prefill_tokens;
@@ -120,6 +121,7 @@ struct program {
     struct sched_class_ref class;   /* what programs like it have been */
     struct sched_prediction predicted;  /* when its first call came */
     struct sched_spent spent;       /* what its ended calls have cost */
+    uint32_t draft_share;           /* of tokens of drafts, those that agree (engine/draft.c) */
     uint32_t displacements;         /* times that it had to leave an active set for others */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
     uint64_t halved_us;             /* private: service_us is up to date with this time */

@@ -87,7 +87,8 @@ static uint64_t digest_of_results(const struct canary *canary, const struct step
 bool canary_settle(struct canary *canary, uint64_t now_us)
 {
     const volatile struct step_out *written = step_out(&canary->step, 0);
-    const struct step_out out = {written->result, written->produced, written->digest};
+    const struct step_out out = {
+        .result = written->result, .produced = written->produced, .digest = written->digest};
     uint64_t digest = digest_of_results(canary, &out);
     /* A first result that is wrong by its form must not become the known one. */
     bool is_possible =

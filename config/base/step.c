@@ -34,7 +34,7 @@ void step_layout_init(struct step_layout *layout)
     layout->rows_offset = section(&end, rows_max, sizeof(struct step_row));
     layout->tokens_offset = section(&end, layout->tokens_max, sizeof(uint32_t));
     layout->blocks_offset = section(&end, rows_max * layout->blocks_per_call, sizeof(uint32_t));
-    layout->generated_offset = section(&end, rows_max * layout->generated_max, sizeof(uint32_t));
+    layout->past_offset = section(&end, rows_max * layout->past_max, sizeof(uint32_t));
     end = page_ceil(end);
     layout->worker_offset = section(&end, 1, sizeof(struct step_progress));
     layout->outs_offset = section(&end, rows_max, sizeof(struct step_out));

@@ -24,6 +24,14 @@
  * its place, for the rounds that are left: a row that ends in round r leaves N - r - 1 of them. A
  * standby that never entered has produced 0 and fed nothing.
  *
+ * Drafts (docs/decisions/0089): in each round an engine may feed, after a row's last token, a draft
+ * of up to `drafts` tokens that may come next (kernels/round/draft.h). It samples at each of these
+ * places as if it had come there token by token, until a sampled token is not the one that was fed
+ * after it: that one counts, what was fed beyond does not. So a round brings 1 to drafts + 1
+ * tokens, the same ones as without drafts. A draft never goes beyond decode_steps, so its KV lies
+ * in the row's own blocks, at positions that later tokens fill again. An engine that makes none is
+ * right.
+ *
  * A step ends when no row needs another token, after N rounds at most, or sooner at an early stop:
  * what its rows have produced until then counts, and they go on in the next step. `early_stop` is
  * the one word that the core may write while the worker runs, and it only grows.
@@ -35,6 +43,7 @@
 #include "config/base/call.h"
 
 #define STEP_PAGE_BYTES 4096
+#define STEP_DRAFTS_MAX 15              /* tokens of a draft */
 
 struct step_row {
     uint32_t call;                  /* slot */
@@ -47,8 +56,12 @@ struct step_row {
     uint32_t history_count;         /* <= CALL_REPEAT_TOKENS: the tokens before position
                                        first_position + tokens_count, newest last; 0: no penalty */
     uint32_t history[CALL_REPEAT_TOKENS];
-    uint32_t generated_count;       /* tokens that the call has generated before this step, of all
-                                       of its life; 0: no penalty counts them */
+    uint32_t past_count;            /* tokens of step_past(): the call's last known ones, with this
+                                       step's chunk; all of them where there may be drafts */
+    uint32_t generated_count;       /* of these, the last ones: that the call has generated before
+                                       this step, of all of its life; 0: no penalty counts them */
+    uint32_t drafts;                /* tokens that a draft for it may have. All of them, and one for
+                                       each row, are rows of the batch at most. A standby has 0 */
     struct call_bias biases[CALL_BIASES_MAX];   /* [sampling.biases_count] */
     bool wants_digest;              /* of its logits; only the canary's row does */
     struct call_sampling sampling;
@@ -65,6 +78,10 @@ struct step_out {
                                        when the step ended early: then at least one. Written last
                                        in its round (step_out_publish), for it can be read then */
     uint64_t digest;                /* FNV-1a of the logits of each, where the row asks for it */
+    uint32_t drafted;               /* tokens of drafts that were fed; */
+    uint32_t agreed;                /* of these, those after which sampling went on: as many rounds
+                                       less than tokens; */
+    uint32_t refused;               /* and rounds in which a draft did not agree to its end */
 };
 
 /* How far the step is. */
@@ -115,7 +132,7 @@ struct step_header {
  * worker can write, so the core reads nothing back from it but outs and rounds. */
 struct step_planned {
     uint32_t call, call_generation;
-    uint32_t first_position, tokens_count, decode_steps;
+    uint32_t first_position, tokens_count, decode_steps, drafts;
 };
 
 /* Geometry, fixed at boot. All offsets in bytes from the start of the record. */
@@ -126,15 +143,15 @@ struct step_layout {
     uint32_t blocks_per_call;
     uint32_t moves_max;
     uint32_t logprobs_max;          /* entries of log probabilities for a token; 0: none */
-    uint32_t generated_max;         /* tokens that a call can have generated; 0: none are counted */
+    uint32_t past_max;              /* tokens that a call can have; 0: none are told (past_count) */
     uint64_t moves_offset;
-    uint64_t rows_offset, tokens_offset, blocks_offset, generated_offset;
+    uint64_t rows_offset, tokens_offset, blocks_offset, past_offset;
     uint64_t worker_offset;         /* of the first page that the worker writes */
     uint64_t outs_offset, out_tokens_offset, logprobs_offset;
     uint64_t total_bytes;
 };
 
-/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call, moves_max, generated_max and
+/* The caller has set rows_max, steps_max, tokens_max, blocks_per_call, moves_max, past_max and
  * logprobs_max; this works out the rest. */
 void step_layout_init(struct step_layout *layout);
 
@@ -182,10 +199,15 @@ static inline uint32_t *step_blocks(const struct step *step, uint32_t row) /* (b
     return (uint32_t *)(void *)(step->base + step->layout.blocks_offset) +
            (uint64_t)row * step->layout.blocks_per_call;
 }
-static inline uint32_t *step_generated(const struct step *step, uint32_t row) /* (generated_max) */
+static inline uint32_t *step_past(const struct step *step, uint32_t row) /* (past_max) */
 {
-    return (uint32_t *)(void *)(step->base + step->layout.generated_offset) +
-           (uint64_t)row * step->layout.generated_max;
+    return (uint32_t *)(void *)(step->base + step->layout.past_offset) +
+           (uint64_t)row * step->layout.past_max;
+}
+static inline const uint32_t *step_generated(const struct step *step, uint32_t row)
+{
+    const struct step_row *of = step_row(step, row);    /* (generated_count) */
+    return step_past(step, row) + of->past_count - of->generated_count;
 }
 static inline struct step_progress *step_progress(const struct step *step)
 {

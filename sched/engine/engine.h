@@ -169,6 +169,13 @@ struct sched_active {
     uint64_t token_ns;              /* that a token of a prompt takes, a moving mean; 0: unknown */
 };
 
+/* What a round takes, lately: means over steps that read no prompt (draft.c). */
+struct sched_draft_cost {
+    int64_t slots;                  /* of a round, in 1/256 */
+    int64_t round_ns;
+    int64_t variance, covariance;   /* of slots; of both */
+};
+
 /* The lower floor: sched's side of one engine. */
 struct sched_engine {
     struct sched *sched;            /* the upper floor */
@@ -199,6 +206,7 @@ struct sched_engine {
     uint32_t planned_active;        /* the rows from here on are standbys */
     struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
+    struct sched_draft_cost draft_cost;
     uint64_t last_key;              /* of its tenant, when the last row of the last plan's batch was
                                        dealt */
     uint32_t move_waits;            /* calls that the last plan passed over, because what they need

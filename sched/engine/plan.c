@@ -42,6 +42,7 @@
 
 #include "sched/ending.h"
 #include "sched/engine/active/active.h"
+#include "sched/engine/draft.h"
 #include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
@@ -317,6 +318,7 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
         walk = plan_in_turn(engine, is_trial, true, now_us);
     }
     engine->turn_is_over = false;
+    sched_draft_plan(engine);
     *step_header(&engine->step) = (struct step_header){
         .rows_count = engine->planned_count,
         .rows_active = engine->planned_active,

@@ -39,6 +39,9 @@ struct sched_row sched_row_after(const struct sched_walk *walk, const struct cal
                                  uint32_t held);
 /* The next row of the record; it feeds from kv_tokens on. */
 void sched_row_fill(struct sched_walk *walk, const struct call *call, const struct sched_row *row);
+/* The row is told the call's last `count` tokens. O(count). */
+void sched_row_fill_past(const struct step *step, uint32_t index, const struct call *call,
+                         uint32_t count);
 
 /* What is done after the batch, with the calls that the walk did not reach (standby.c): rows that
  * wait for others to end; blocks that come back from the host ahead of their turn. */

@@ -33,9 +33,16 @@ static void fill_generated(const struct step *step, uint32_t index, const struct
     struct step_row *row = step_row(step, index);
     bool is_wanted = planned->decode_steps > 0 && call_counts_tokens(&call->sampling);
     row->generated_count = is_wanted ? call->generated_tokens : 0;
-    ASSERT(row->generated_count <= step->layout.generated_max);
-    memcpy(step_generated(step, index), call->tokens + call->prompt_tokens,
-           row->generated_count * sizeof(uint32_t));
+    sched_row_fill_past(step, index, call, row->generated_count);
+}
+
+void sched_row_fill_past(const struct step *step, uint32_t index, const struct call *call,
+                         uint32_t count)
+{
+    ASSERT(count <= step->layout.past_max && count <= sched_call_known(call));
+    step_row(step, index)->past_count = count;
+    memcpy(step_past(step, index), call->tokens + sched_call_known(call) - count,
+           count * sizeof(uint32_t));
 }
 
 static uint32_t lesser(uint32_t a, uint32_t b)
@@ -80,6 +87,7 @@ void sched_row_fill(struct sched_walk *walk, const struct call *call, const stru
     row->decode_steps = planned.decode_steps;
     row->blocks_count = 0;
     row->wants_digest = false;
+    row->drafts = 0;
     row->sampling = call->sampling;
     memcpy(row->biases, call->biases, call->sampling.biases_count * sizeof *row->biases);
     fill_history(row, call, &planned);

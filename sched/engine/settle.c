@@ -26,6 +26,7 @@
 #include "sched/ending.h"
 #include "sched/engine/active/active.h"
 #include "sched/engine/active/exchange.h"
+#include "sched/engine/draft.h"
 #include "sched/engine/logprob.h"
 #include "sched/engine/progress.h"
 #include "sched/engine/queue.h"
@@ -107,7 +108,8 @@ static enum call_finish settle_not_finite(struct sched_engine *engine, struct ca
 }
 
 /* Takes what the row brought. Returns why the call ends; NONE: it goes on. */
-static enum call_finish settle_out(struct sched_engine *engine, uint32_t index, bool *is_progress)
+static enum call_finish settle_out(struct sched_engine *engine, uint32_t index, uint64_t now_us,
+                                   bool *is_progress)
 {
     struct sched *sched = engine->sched;
     const struct step_planned *planned = &engine->planned[index];
@@ -116,6 +118,7 @@ static enum call_finish settle_out(struct sched_engine *engine, uint32_t index, 
     enum call_finish finish = take_tokens(sched, call, out_tokens(engine, index), produced);
     *is_progress = count_positions(sched, call, planned, produced);
     kvmem_settle(engine->kv, call->slot, call->tokens, call->kv_tokens);
+    sched_draft_settle(engine, index, now_us);
     return finish;
 }
 
@@ -171,7 +174,7 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
     use_row(engine, index, duration_us);
     enum call_finish finish = engine->outs[index].result == STEP_ROW_NOT_FINITE
                                   ? settle_not_finite(engine, call, now_us)
-                                  : settle_out(engine, index, &is_progress);
+                                  : settle_out(engine, index, now_us, &is_progress);
     sched_starvation_charge(engine, sched_job_of(sched, call), duration_us);
     sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
     if (is_progress) {
@@ -286,7 +289,9 @@ static void read_outs(struct sched_engine *engine)
     for (uint32_t i = 0; i < engine->planned_count; i++) {
         const volatile struct step_out *out = step_out(&engine->step, i);
         const volatile uint32_t *tokens = step_out_tokens(&engine->step, i);
-        struct step_out own = {.result = out->result, .produced = out->produced};
+        struct step_out own = {.result = out->result, .produced = out->produced,
+                               .drafted = out->drafted, .agreed = out->agreed,
+                               .refused = out->refused};
         uint32_t asked = engine->planned[i].decode_steps;
         uint32_t count = own.produced < asked ? own.produced : asked;
         uint32_t *own_tokens = out_tokens(engine, i);
@@ -331,7 +336,7 @@ static bool is_possible(const struct sched_engine *engine, uint32_t index)
         return true;
     }
     if (out->result != STEP_ROW_OK || out->produced > decode_steps ||
-        (must_sample && out->produced == 0)) {
+        (must_sample && out->produced == 0) || !sched_draft_is_possible(engine, index)) {
         return false;
     }
     const uint32_t *tokens = out_tokens(engine, index);
@@ -392,6 +397,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
     engine->step_in_flight = false;
     uint32_t step_rounds = read_rounds(engine);
     sched_exchange_learn(engine, duration_us, step_rounds, prompt_tokens(engine));
+    sched_draft_learn(engine, duration_us, step_rounds);
     settle_moves(engine, now_us);
     uint64_t again_before = sched->stats->recomputed_tokens;
     uint64_t fed_before = sched->stats->tokens_computed;

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "kernels/round/draft.h"
 
 #define START 0                     /* the hash before the first position of a declared prefix */
+#define PERIOD 3                    /* of a text that repeats itself, */
+#define REPEATS 7                   /* in so many of eight tokens */
 
 static uint64_t mix(uint64_t before, uint64_t value)
 {
@@ -56,10 +59,13 @@ uint64_t fake_engine_next(const struct fake_engine *engine, uint64_t salt, uint3
     return mix(parts ? mix(before, salt + 1) : before, token);
 }
 
-static uint32_t sample(const struct fake_engine *engine, uint64_t hash,
+/* Of the token that comes to lie at `position`. */
+static uint32_t sample(const struct fake_engine *engine, uint64_t hash, uint32_t position,
                        const struct call_sampling *sampling)
 {
-    return (uint32_t)(mix(hash ^ sampling->seed, 99) >> 20) % engine->vocab_tokens;
+    uint64_t mixed = mix(hash ^ sampling->seed, 99) >> 20;
+    bool repeats = engine->repeats && mixed / engine->vocab_tokens % 8 < REPEATS;
+    return (uint32_t)(repeats ? sampling->seed + position % PERIOD : mixed) % engine->vocab_tokens;
 }
 
 struct call_logprob fake_engine_logprob(const struct fake_engine *engine, uint64_t seed,
@@ -114,11 +120,21 @@ static uint64_t feed(const struct fake_engine *engine, uint32_t row, uint32_t po
     return hash;
 }
 
-/* Feeds the row's next tokens, and samples if it decodes. */
-static void run_round(const struct fake_engine *engine, uint32_t index)
+/* True when the row needs another token. */
+static bool goes_on(const struct fake_engine *engine, uint32_t index)
 {
     const struct step_row *row = step_row(&engine->step, index);
-    struct step_out *out = step_out(&engine->step, index);
+    uint32_t produced = step_out(&engine->step, index)->produced;
+    return produced < row->decode_steps &&
+           !fake_engine_is_stop(&row->sampling,
+                                step_out_tokens(&engine->step, index)[produced - 1]);
+}
+
+/* Feeds what is known and not yet fed. Returns the hash at the last position. */
+static uint64_t feed_known(const struct fake_engine *engine, uint32_t index)
+{
+    const struct step_row *row = step_row(&engine->step, index);
+    const struct step_out *out = step_out(&engine->step, index);
     const uint32_t *sampled = step_out_tokens(&engine->step, index);
     uint32_t position = row->first_position + row->tokens_count;
     uint64_t hash = 0;
@@ -130,20 +146,53 @@ static void run_round(const struct fake_engine *engine, uint32_t index)
         hash = feed(engine, index, row->first_position + i,
                     step_tokens(&engine->step)[row->tokens_first + i]);
     }
-    if (row->decode_steps > 0) {
-        out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
-        fake_engine_append(engine, index, sample(engine, hash, &row->sampling));
-    }
+    return hash;
 }
 
-/* True when the row needs another token. */
-static bool goes_on(const struct fake_engine *engine, uint32_t index)
+static void sample_next(const struct fake_engine *engine, uint32_t index, uint64_t hash)
+{
+    const struct step_row *row = step_row(&engine->step, index);
+    struct step_out *out = step_out(&engine->step, index);
+    uint32_t position = row->first_position + row->tokens_count + out->produced;
+    out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
+    fake_engine_append(engine, index, sample(engine, hash, position, &row->sampling));
+}
+
+static uint32_t draft(const struct fake_engine *engine, uint32_t index, uint32_t *tokens)
 {
     const struct step_row *row = step_row(&engine->step, index);
     uint32_t produced = step_out(&engine->step, index)->produced;
-    return produced < row->decode_steps &&
-           !fake_engine_is_stop(&row->sampling,
-                                step_out_tokens(&engine->step, index)[produced - 1]);
+    uint32_t most = row->decode_steps - produced - 1;
+    const struct draft_text text = {step_past(&engine->step, index), row->past_count,
+                                    step_out_tokens(&engine->step, index), produced};
+    return draft_find(&text, tokens, most < row->drafts ? most : row->drafts);
+}
+
+/* Feeds the row's next tokens, and samples if it decodes. All of a draft is fed before any of it is
+ * judged, as engines do. */
+static void run_round(const struct fake_engine *engine, uint32_t index)
+{
+    const struct step_row *row = step_row(&engine->step, index);
+    struct step_out *out = step_out(&engine->step, index);
+    const uint32_t *sampled = step_out_tokens(&engine->step, index);
+    uint32_t tokens[STEP_DRAFTS_MAX], count, at = 0;
+    uint64_t hashes[1 + STEP_DRAFTS_MAX];
+    hashes[0] = feed_known(engine, index);
+    if (row->decode_steps == 0) {
+        return;
+    }
+    uint32_t position = row->first_position + row->tokens_count + out->produced;
+    count = draft(engine, index, tokens);
+    for (uint32_t i = 0; i < count; i++) {
+        hashes[i + 1] = feed(engine, index, position + i, tokens[i]);
+    }
+    sample_next(engine, index, hashes[0]);
+    while (at < count && goes_on(engine, index) && sampled[out->produced - 1] == tokens[at]) {
+        sample_next(engine, index, hashes[++at]);
+    }
+    out->drafted += count;
+    out->agreed += at;
+    out->refused += at < count && sampled[out->produced - 1] != tokens[at];
 }
 
 /* Moves between tiers run from last to first: the core may not rely on their order. */
@@ -193,6 +242,9 @@ void fake_engine_begin(struct fake_engine *engine)
     ASSERT(header->rows_active <= FAKE_ENGINE_ROWS_MAX);
     run_moves(engine);
     for (uint32_t i = 0; i < header->rows_count; i++) {
+        const struct step_row *row = step_row(&engine->step, i);
+        ASSERT(row->drafts <= STEP_DRAFTS_MAX);
+        ASSERT(row->drafts == 0 || (i < header->rows_active && row->decode_steps > 0));
         *step_out(&engine->step, i) = (struct step_out){.result = STEP_ROW_OK};
     }
     step_progress_begin(&engine->step);
@@ -243,7 +295,7 @@ uint32_t fake_engine_oracle(const struct fake_engine *engine, uint32_t *tokens, 
         hash = fake_engine_next(engine, engine->salts[0], i, hash, tokens[i]);
     }
     for (uint32_t produced = 0; produced < max; produced++) {
-        uint32_t token = sample(engine, hash, sampling);
+        uint32_t token = sample(engine, hash, prompt + produced, sampling);
         tokens[prompt + produced] = token;
         if (fake_engine_is_stop(sampling, token)) {
             return produced + 1;

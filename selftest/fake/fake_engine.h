@@ -8,6 +8,9 @@
  * position, if a block was overwritten, or if a block was not moved. The salt does not count while
  * the tokens are those of a declared prefix: all calls share these positions.
  *
+ * Rows with drafts verify them as config/base/step.h says. Where `repeats` is set, texts repeat
+ * themselves, so that drafts agree now and then.
+ *
  * A step runs as a whole, or begins and runs round by round, so that the core can stop it early.
  */
 #include <stdbool.h>
@@ -28,6 +31,7 @@ struct fake_engine {
     struct step step;
     uint64_t *kv;                   /* (blocks, block_tokens); of both tiers */
     uint32_t blocks, block_tokens, vocab_tokens;
+    bool repeats;
     uint32_t device_blocks;         /* the first of the blocks */
     const struct fake_declared *declared;   /* NULL: there are none */
     uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */

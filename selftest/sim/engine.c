@@ -66,7 +66,8 @@ void sim_engine_build(struct sim *sim, struct sim_engine *engine)
         .step = step_at(&sim->step, engine->index), .kv = engine->kv,
         .device_blocks = device_blocks_of(sim), .blocks = blocks_of(sim),
         .declared = &sim->declared, .block_tokens = sim->limits.kv_block_tokens,
-        .vocab_tokens = sim->limits.vocab_tokens};
+        .vocab_tokens = sim->limits.vocab_tokens,
+        .repeats = sim->loop.sched.settings.speculate > 0};
 }
 
 /* ---- checks before a step runs --------------------------------------------------------------- */
@@ -122,6 +123,27 @@ static void check_adjustments(struct sim *sim, const struct step *step, uint32_t
                 INVARIANT_TOKENS, "row of call %u: its biases are not the call's", row->call);
 }
 
+/* A row with drafts must hold all that is known of its call, and be none of the standbys; all rows
+ * together have no more drafts than the batch has room. */
+static void check_drafts(struct sim *sim, const struct step *step)
+{
+    uint32_t places = step_header(step)->rows_active;
+    for (uint32_t i = 0; i < step_header(step)->rows_count; i++) {
+        const struct step_row *row = step_row(step, i);
+        const struct call *call = &sim->loop.calls.calls[row->call];
+        uint32_t known = call->prompt_tokens + call->generated_tokens;
+        places += row->drafts;
+        SIM_REQUIRE(sim, row->drafts == 0 ||
+                             (i < step_header(step)->rows_active && row->past_count == known &&
+                              memcmp(step_past(step, i), call->tokens,
+                                     known * sizeof(uint32_t)) == 0),
+                    INVARIANT_TOKENS, "row of call %u: drafts, and not its tokens", row->call);
+    }
+    SIM_REQUIRE(sim, places <= sim->limits.batch_calls, INVARIANT_TOKENS,
+                "%u rows and tokens of drafts, in a batch of %u", places,
+                sim->limits.batch_calls);
+}
+
 /* No move may fill a free block. */
 static void check_moves(struct sim *sim, const struct sim_engine *engine)
 {
@@ -137,6 +159,7 @@ static void check_rows(struct sim *sim, struct sim_engine *engine)
 {
     const struct step *step = &engine->fake.step;
     check_moves(sim, engine);
+    check_drafts(sim, step);
     for (uint32_t i = 0; i < step_header(step)->rows_count; i++) {
         const struct step_row *row = step_row(step, i);
         const struct call *call = &sim->loop.calls.calls[row->call];

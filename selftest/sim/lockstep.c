@@ -28,6 +28,7 @@ static uint32_t oracle(void *context, const struct call *call, uint32_t known, u
     static struct fake_engine engine;
     const struct sim *sim = context;
     engine.vocab_tokens = sim->limits.vocab_tokens;
+    engine.repeats = sim->loop.sched.settings.speculate > 0;
     engine.declared = &sim->declared;
     engine.salts[0] = sim_salt(sim, sim_call_domain(sim, call->slot), call->program_id);
     memcpy(tokens, call->tokens, known * sizeof *tokens);

@@ -82,6 +82,7 @@ static void judge(struct sim *sim, struct sim_call *call)
     struct call_sampling sampling = call->sampling;
     sim_program_id(call->program, id);
     engine.vocab_tokens = sim->limits.vocab_tokens;
+    engine.repeats = sim->loop.sched.settings.speculate > 0;
     engine.declared = &sim->declared;
     engine.salts[0] = sim_salt(sim, sim_client_domain(sim, call->client), id);
     if (sim->swarm.has_words && !call->ignores_eos) {

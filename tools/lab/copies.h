@@ -4,7 +4,7 @@
  * What: when the copies of a step let its rounds begin, and when they are done. A step copies out
  * (device to host), within the device, and in (host to device); config/base/step.h has the phases.
  *
- *   serial   one phase after the other, then the rounds: our CPU engine (kernels/move.c). Its
+ *   serial   one phase after the other, then the rounds: our CPU engine (kernels/round/move.c). Its
  *            copies are work of the threads that compute.
  *   streams  out and in are lanes of their own. Work waits for a lane, and then for all of it, if
  *            it fills a block that the lane reads; rounds wait for all that comes in, and for what

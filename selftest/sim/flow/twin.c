@@ -109,6 +109,7 @@ static uint32_t call(struct sim *sim, const struct sim_flow *flow,
     struct call_sampling sampling = node->wire.sampling;
     sim_flow_program_id(id);
     engine.vocab_tokens = sim->limits.vocab_tokens;
+    engine.repeats = sim->loop.sched.settings.speculate > 0;
     engine.declared = &sim->declared;
     engine.salts[0] = sim_salt(sim, sim_client_domain(sim, flow->client), id);
     if (node->wire.flags == 0) {

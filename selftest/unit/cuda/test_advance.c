@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Goal: from round to round the same rows go on, enter and end on the device as in the CPU engine
- * (kernels/round.c), whatever their places are; a step ends in the same round.
+ * (kernels/round/round.c), whatever their places are; a step ends in the same round.
  * Method: random steps with stop ids, failures, prompts that do not sample, standby rows and early
  * stop; a twin that keeps a list of rows as the CPU engine does, without places.
  */
@@ -108,7 +108,7 @@ static bool twin_goes_on(uint32_t r)
     return token < STOP || (token - STOP) / 10 >= row->stop_ids_count;
 }
 
-/* kernels/round.c: round_next(). */
+/* kernels/round/round.c: round_next(). */
 static void twin_advance(void)
 {
     uint32_t before = twin.gathers_count, standbys = twin.standby_next;

@@ -304,7 +304,8 @@ static inline void rig_start(struct rig *rig, const struct kernels_settings *set
     rig->step.layout = (struct step_layout){
         .rows_max = settings->batch_calls + settings->standby_calls,
         .steps_max = settings->steps_per_plan, .tokens_max = settings->step_tokens,
-        .blocks_per_call = settings->blocks_per_call, .moves_max = 2 * settings->kv_blocks};
+        .blocks_per_call = settings->blocks_per_call, .moves_max = 2 * settings->kv_blocks,
+        .past_max = settings->context_tokens, .logprobs_max = 3};
     step_layout_init(&rig->step.layout);
     rig->step.base = arena_take(arena, 1, rig->step.layout.total_bytes);
 }

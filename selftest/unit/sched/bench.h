@@ -21,6 +21,8 @@ enum {
     BENCH_VALUES = 4096,            /* tokens of a workflow's rows */
 };
 
+static bool bench_repeats;         /* texts of the engine; where there are drafts */
+
 struct bench {
     struct sched sched;
     struct call_table calls;
@@ -73,6 +75,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
                                            const struct kvmem_settings *kv)
 {
     static struct bench bench;
+    bench_repeats = settings->speculate > 0;
     struct arena *arena = test_arena();
     assert_true(kv->device_blocks + kv->host_blocks <= BENCH_BLOCKS_MAX);
     memset(&bench, 0, sizeof bench);
@@ -93,7 +96,8 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     bench.step.layout = (struct step_layout){
         .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,
         .tokens_max = BENCH_PREFILL_MAX + BENCH_ROWS_MAX, .blocks_per_call = BENCH_BLOCKS_PER_CALL,
-        .moves_max = kvmem_moves_max(kv->device_blocks), .logprobs_max = BENCH_ENTRIES};
+        .moves_max = kvmem_moves_max(kv->device_blocks), .logprobs_max = BENCH_ENTRIES,
+        .past_max = BENCH_CONTEXT};
     step_layout_init(&bench.step.layout);
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,
@@ -101,7 +105,8 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
                                         .device_blocks = kv->device_blocks,
                                         .block_tokens = BENCH_BLOCK_TOKENS,
                                         .vocab_tokens = BENCH_VOCAB,
-                                        .steps_per_plan = settings->steps_per_plan};
+                                        .steps_per_plan = settings->steps_per_plan,
+                                        .repeats = bench_repeats};
     bench_init_sched(&bench, &bench.sched, settings, arena);
     fake_engine_forget(&bench.engine);
     sched_check(&bench.sched);
@@ -336,7 +341,8 @@ static inline void bench_free(struct bench *bench, uint32_t call)
 static inline uint32_t bench_oracle(const struct call *call, uint32_t known, uint32_t max,
                                     uint32_t *tokens)
 {
-    static const struct fake_engine oracle = {.vocab_tokens = BENCH_VOCAB};
+    const struct fake_engine oracle = {.vocab_tokens = BENCH_VOCAB,
+                                       .repeats = bench_repeats};
     memcpy(tokens, call->tokens, known * sizeof *tokens);
     return fake_engine_oracle(&oracle, tokens, known, max, &call->sampling);
 }

@@ -295,6 +295,7 @@ static void random_configuration(void)
         .beta_milli = below(2) * (1 + below(8000)),
         .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),
         .steps_per_plan = 1 + below(BENCH_STEPS_MAX), .batch_calls = 1 + below(BENCH_BATCH_MAX),
+        .speculate = below(2) * below(STEP_DRAFTS_MAX + 1),
         .standby_calls = below(3) * below(BENCH_STANDBY_MAX / 2 + 1),
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,
@@ -355,6 +356,8 @@ static void count_events(void)
     seen.kv_dropped_blocks += b->stats.kv_dropped_blocks;
     seen.programs_displaced += b->stats.programs_displaced;
     seen.kv_copied_blocks += b->stats.kv_copied_blocks;
+    seen.draft_tokens += b->stats.draft_tokens;
+    seen.draft_tokens_agreed += b->stats.draft_tokens_agreed;
 }
 
 static void run_seed(uint64_t seed)
@@ -402,6 +405,8 @@ static void test_random_events_match_the_dumb_model(void **state)
         assert_true(seen.swap_in_blocks > 1000 && seen.swap_out_blocks > 1000);
         assert_true(seen.standbys_entered > 100 && seen.prefetched_calls > 20);
         assert_true(seen.kv_copied_blocks > 1000 && seen.programs_displaced > 1000);
+        assert_true(seen.draft_tokens_agreed > 1000);
+        assert_true(seen.draft_tokens > seen.draft_tokens_agreed + 1000);
     }
 }
 

@@ -6,6 +6,9 @@
  *              run the forward pass, rows are sampled in parallel. The step ends when no row needs
  *              another token. While a round is left, standby rows take the places of rows that have
  *              ended. The core's early stop may end the step sooner, between two rounds
+ *   drafts     the thread that samples a row makes its draft for the next round. A row's gathers
+ *              are sampled one after the other, by one thread, each with all tokens before it: a
+ *              token and its log probabilities, penalties and digest are those of single rounds
  *
  * Invariants: a row writes only its own out, out tokens and KV blocks. A row with a logit that is
  * not finite stops, which no other row notices. No round has more rows than rows_active.
@@ -14,6 +17,7 @@
  */
 #include "kernels/engine_state.h"
 
+#include "kernels/round/draft.h"
 #include "config/base/fnv.h"
 #include "kernels/logprob.h"
 
@@ -23,21 +27,61 @@ static void slot_add(struct kernels *k, struct kernels_slot slot, bool wants_log
     ASSERT(slot.position < k->settings.context_tokens && slot.token < k->shape.vocab_tokens);
     slot.gather = KERNELS_GATHER_NONE;
     if (wants_logits) {
-        slot.gather = k->gathers_count;
-        k->gather_rows[k->gathers_count++] = slot.row;
+        ASSERT(k->gathers_count < k->settings.batch_calls);
+        slot.gather = k->gathers_count++;
     }
     k->slots[k->slots_count++] = slot;
 }
 
-/* A slot for each token of a row; the logits of the last one are needed if the row samples. */
-static void row_add_slots(struct kernels *k, uint32_t r)
+/* Where the row's next token will lie. */
+static uint32_t position_of(const struct step_row *row, const struct step_out *out)
+{
+    return row->first_position + row->tokens_count + out->produced;
+}
+
+/* What may follow, for the round that comes. */
+static void place_draft(const struct kernels *k, struct kernels_place *place)
+{
+    const struct step_row *row = step_row(k->step, place->row);
+    uint32_t produced = step_out(k->step, place->row)->produced;
+    ASSERT(row->drafts <= STEP_DRAFTS_MAX && produced < row->decode_steps);
+    const struct draft_text text = {
+        .past = step_past(k->step, place->row), .past_count = row->past_count,
+        .produced = step_out_tokens(k->step, place->row), .produced_count = produced};
+    uint32_t most = kernels_smaller(row->drafts, row->decode_steps - produced - 1);
+    place->draft_count = draft_find(&text, place->draft, most);
+}
+
+/* The row's last token in this place, whose slot comes next, and its draft are sampled. */
+static void place_add(struct kernels *k, struct kernels_slot last,
+                      const struct kernels_place *place)
+{
+    struct kernels_place *to = &k->places[k->places_count++];
+    *to = *place;               /* perhaps the same */
+    to->gather = k->gathers_count;
+    slot_add(k, last, true);
+    for (uint32_t i = 0; i < to->draft_count; i++) {
+        last.token = to->draft[i];
+        last.position++;
+        slot_add(k, last, true);
+    }
+}
+
+/* A slot for each token of a row that begins; the last one is sampled if the row samples. */
+static void row_begin(struct kernels *k, uint32_t r)
 {
     const struct step_row *row = step_row(k->step, r);
     const uint32_t *tokens = step_tokens(k->step) + row->tokens_first;
+    struct kernels_place place = {.row = r};
     for (uint32_t i = 0; i < row->tokens_count; i++) {
         struct kernels_slot slot = {
             .token = tokens[i], .position = row->first_position + i, .row = r};
-        slot_add(k, slot, row->decode_steps > 0 && i + 1 == row->tokens_count);
+        if (row->decode_steps == 0 || i + 1 < row->tokens_count) {
+            slot_add(k, slot, false);
+        } else {
+            place_draft(k, &place);
+            place_add(k, slot, &place);
+        }
     }
 }
 
@@ -47,14 +91,14 @@ static void round_first(struct kernels *k)
     const struct step_header *header = step_header(k->step);
     k->round = 0;
     k->slots_count = 0;
-    k->gathers_count = 0;
+    k->places_count = k->gathers_count = 0;
     k->standby_next = header->rows_active;
     for (uint32_t r = 0; r < header->rows_count; r++) {
         *step_out(k->step, r) = (struct step_out){.result = STEP_ROW_OK};
     }
     step_progress_begin(k->step);
     for (uint32_t r = 0; r < header->rows_active; r++) {
-        row_add_slots(k, r);
+        row_begin(k, r);
     }
 }
 
@@ -82,27 +126,27 @@ static bool row_goes_on(const struct kernels *k, uint32_t r)
 static void enter_standbys(struct kernels *k)
 {
     const struct step_header *header = step_header(k->step);
-    while (k->gathers_count < header->rows_active && k->standby_next < header->rows_count) {
+    while (k->places_count < header->rows_active && k->standby_next < header->rows_count) {
         const struct step_row *row = step_row(k->step, k->standby_next);
-        ASSERT(row->tokens_count == 1 && row->decode_steps > 0);
-        row_add_slots(k, k->standby_next++);
+        ASSERT(row->tokens_count == 1 && row->decode_steps > 0 && row->drafts == 0);
+        row_begin(k, k->standby_next++);
     }
 }
 
-/* Slots for the gathers of the last round that go on, each with the token that it has sampled. */
-static void gathers_add_slots(struct kernels *k, uint32_t before)
+/* Slots for the places of the last round whose rows go on, each with the token that its row has
+ * sampled last. */
+static void places_go_on(struct kernels *k, uint32_t before)
 {
-    for (uint32_t g = 0; g < before; g++) {
-        uint32_t r = k->gather_rows[g];
+    for (uint32_t p = 0; p < before; p++) {
+        uint32_t r = k->places[p].row;
         if (row_goes_on(k, r)) {
-            const struct step_row *row = step_row(k->step, r);
-            uint32_t produced = step_out(k->step, r)->produced;
-            struct kernels_slot slot = {
-                .token = step_out_tokens(k->step, r)[produced - 1],
-                .position = row->first_position + row->tokens_count + produced - 1,
+            const struct step_out *out = step_out(k->step, r);
+            struct kernels_slot last = {
+                .token = step_out_tokens(k->step, r)[out->produced - 1],
+                .position = position_of(step_row(k->step, r), out) - 1,
                 .row = r,
             };
-            slot_add(k, slot, true);
+            place_add(k, last, &k->places[p]);
         }
     }
 }
@@ -110,31 +154,32 @@ static void gathers_add_slots(struct kernels *k, uint32_t before)
 /* A later round, if there is one: the rows that go on, and the standby rows that enter. */
 static void round_next(struct kernels *k)
 {
-    uint32_t before = k->gathers_count;
+    uint32_t before = k->places_count;
     enum step_stop early_stop = step_early_stop(k->step);
     k->slots_count = 0;
-    k->gathers_count = 0;
+    k->places_count = k->gathers_count = 0;
     step_progress_round(k->step, ++k->round);
     if (k->round == k->settings.steps_per_plan || early_stop == STEP_STOP_ROUND) {
         return;
     }
-    gathers_add_slots(k, before);
+    places_go_on(k, before);
     enter_standbys(k);
-    if (early_stop == STEP_STOP_ROW && k->gathers_count < before) {
+    if (early_stop == STEP_STOP_ROW && k->places_count < before) {
         k->slots_count = 0;
     }
 }
 
-static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scratch *scratch)
+/* The row's next token, from these logits. False: a logit is not finite. */
+static bool row_sample(struct kernels *k, uint32_t r, uint32_t gather,
+                       struct kernels_scratch *scratch)
 {
-    uint32_t r = k->gather_rows[gather];
     const struct step_row *row = step_row(k->step, r);
     struct step_out *out = step_out(k->step, r);
     uint32_t *tokens = step_out_tokens(k->step, r);
     const float *logits = k->logits.at + gather * k->logits.stride;
     if (!k->ops->is_finite(logits, k->shape.vocab_tokens)) {
         *out = (struct step_out){.result = STEP_ROW_NOT_FINITE};
-        return;
+        return false;
     }
     if (row->wants_digest) {
         uint64_t before = out->produced == 0 ? FNV_START : out->digest;
@@ -149,8 +194,8 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
         .produced_count = out->produced,
         .biases = row->biases,
     };
-    uint32_t position = row->first_position + row->tokens_count + out->produced;
-    uint32_t token = kernels_sample(&scratch->sampler, logits, &row->sampling, &given, position);
+    uint32_t token = kernels_sample(&scratch->sampler, logits, &row->sampling, &given,
+                                    position_of(row, out));
     uint32_t entries = call_logprob_entries(&row->sampling);
     if (entries > 0) {
         kernels_logprobs(&scratch->sampler, logits, token,
@@ -158,6 +203,30 @@ static void gather_sample(struct kernels *k, uint32_t gather, struct kernels_scr
     }
     tokens[out->produced] = token;
     step_out_publish(out, out->produced + 1);
+    return true;
+}
+
+/* Samples along the draft, up to the first token that the draft has not. */
+static void place_sample(struct kernels *k, struct kernels_place *place,
+                         struct kernels_scratch *scratch)
+{
+    uint32_t r = place->row;
+    struct step_out *out = step_out(k->step, r);
+    const uint32_t *tokens = step_out_tokens(k->step, r);
+    uint32_t at = 0;
+    bool is_finite = row_sample(k, r, place->gather, scratch);
+    while (is_finite && at < place->draft_count && row_goes_on(k, r) &&
+           tokens[out->produced - 1] == place->draft[at]) {
+        is_finite = row_sample(k, r, place->gather + ++at, scratch);
+    }
+    if (is_finite) {
+        out->drafted += place->draft_count;
+        out->agreed += at;
+        out->refused += at < place->draft_count && tokens[out->produced - 1] != place->draft[at];
+    }
+    if (row_goes_on(k, r)) {
+        place_draft(k, place);
+    }
 }
 
 /* The last round is not told: kernels_run() returns. */
@@ -174,8 +243,8 @@ void kernels_work(void *context, uint32_t thread)
     kernels_moves(k, thread);
     while (k->slots_count > 0) {
         kernels_forward(k, thread);
-        for (uint32_t g = thread; g < k->gathers_count; g += k->threads.active) {
-            gather_sample(k, g, &k->scratch[thread]);
+        for (uint32_t p = thread; p < k->places_count; p += k->threads.active) {
+            place_sample(k, &k->places[p], &k->scratch[thread]);
         }
         kernels_threads_wait(&k->threads);
         if (thread == 0) {
@@ -196,13 +265,14 @@ static uint64_t work_of_slot(const struct model_shape *shape)
     return (layer * shape->layers + output) / (shape->layers * KERNELS_PHASES + 1);
 }
 
-/* True when there is too little work for more than one thread. No later round has more slots than
- * the first. */
+/* True when there is too little work for more than one thread. But for drafts, which come and go
+ * within a step and do not count here, no later round has more slots than the first. */
 static bool is_small(const struct kernels *k)
 {
     uint64_t moved_floats =
         step_header(k->step)->moves_count * k->kv_block_bytes / sizeof(float);
-    return work_of_slot(&k->shape) * k->slots_count < k->phase_work_min &&
+    uint32_t drafts = k->gathers_count - k->places_count;
+    return work_of_slot(&k->shape) * (k->slots_count - drafts) < k->phase_work_min &&
            moved_floats < k->phase_work_min;
 }
 
