@@ -29,8 +29,8 @@
 #define SLOT_PARTS   32             /* a step counts for one of so many */
 #define SLOTS_ONE    256            /* of a mean number of slots */
 #define SLOT_SHARE   11             /* a slot is guessed to be a round, by rows and so many; */
-#define GUESS_SLOTS  16             /* the guess counts as so much variance of slots, */
-#define GUESS_RANGE  4              /* and is at most so many times wrong: other processes take time
+#define GUESS_SLOTS  1              /* the guess counts as so much variance of slots, */
+#define GUESS_RANGE  11             /* and is at most so many times wrong: other processes take time
                                        of the CPUs, too */
 #define ROUND_NS_MAX UINT64_C(1000000000)
 
