@@ -95,11 +95,21 @@ static void add_tenants(struct sched *sched, const struct config_keys *keys)
     }
 }
 
+/* Of each table, what each domain may have. */
+static void bind_quotas(struct loop *loop, const struct config_keys *keys)
+{
+    struct quotas quotas;
+    config_quotas_fill(&quotas, keys, loop->settings.limits);
+    quota_bind(&loop->calls.quota, &quotas, QUOTA_CALLS);
+    net_bind_quotas(&loop->net, &quotas);
+}
+
 /* A domain without keys has no weight. */
 static void admit_anew(struct loop *loop, const struct config_admission *admission)
 {
     const struct config_keys *keys = &admission->keys;
     net_admit_anew(&loop->net, admission, loop->now_us);
+    bind_quotas(loop, keys);
     sched_forget_names(&loop->sched);
     for (uint32_t i = 0; i < keys->domains_count; i++) {
         if (keys->weights[i] > 0) {
@@ -149,6 +159,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
                                       .stats = &loop->stats, .workflows = &loop->workflows,
                                       .encoder = settings->encoder};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
+    bind_quotas(loop, settings->keys);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
 }
 

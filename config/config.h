@@ -153,6 +153,8 @@ struct limits {
     uint32_t frames_per_pass, bytes_per_pass;   /* of one connection */
     uint32_t preauth, preauth_per_address;      /* connections on TCP before they are admitted */
     uint32_t keys;                  /* in auth.keys at most; 0: TCP needs no key */
+    uint32_t reserve_permille;      /* of connections, calls, ...: for the minimums of accounts */
+    bool has_users;                 /* clients without a key: those of the unix socket */
     uint32_t commands;              /* inbox capacity */
     uint32_t engines;               /* number of them: the length of every array of engines */
     uint32_t engine_threads;        /* of each */

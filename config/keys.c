@@ -135,16 +135,12 @@ static enum status check_unique(const struct reader *reader, const struct config
     return STATUS_OK;
 }
 
-/* The rest of a line. All keys of a domain that name a weight name the same one. */
-static enum status read_weight(const struct reader *reader, struct field line, uint32_t *known)
+/* All keys of a domain that name a weight name the same one. */
+static enum status read_weight(const struct reader *reader, struct field field, uint32_t *known)
 {
-    struct field field = take_field(&line);
     uint32_t weight = 1;
     if (field.count > 0 && (!read_number(field, &weight) || weight > CONFIG_WEIGHT_MAX)) {
         return refuse(reader, "behind the number of calls stands a weight, 1 .. 1000");
-    }
-    if (take_field(&line).count > 0) {
-        return refuse(reader, "more than ID SECRET DOMAIN CALLS WEIGHT");
     }
     if (field.count > 0 && *known > 1 && *known != weight) {
         return refuse(reader, "a line above gives the domain another weight");
@@ -153,6 +149,98 @@ static enum status read_weight(const struct reader *reader, struct field line, u
     return STATUS_OK;
 }
 STATIC_ASSERT(CONFIG_WEIGHT_MAX == 1000, "the text above says 1000");
+STATIC_ASSERT(CONFIG_KEYS_MAX == QUOTA_ACCOUNTS_MAX - 1, "an account for each domain");
+
+/* ---- quotas ---------------------------------------------------------------------------------- */
+
+static const char *const quota_names[] = {
+#define QUOTA(kind, name, what) name,
+    QUOTA_LIST(QUOTA)
+#undef QUOTA
+};
+
+/* The field up to `end`; what is after it stays in the field. False: there is no `end`. */
+static bool cut(struct field *field, const char *end, struct field *before)
+{
+    size_t bytes = strlen(end);
+    *before = (struct field){.bytes = field->bytes};
+    while (before->count + bytes <= field->count) {
+        if (memcmp(field->bytes + before->count, end, bytes) == 0) {
+            field->bytes += before->count + bytes;
+            field->count -= before->count + bytes;
+            return true;
+        }
+        before->count++;
+    }
+    return false;
+}
+
+/* QUOTA_KINDS: no table has this name. */
+static enum quota_kind kind_of(struct field name)
+{
+    uint32_t kind = 0;
+    while (kind < QUOTA_KINDS && (strlen(quota_names[kind]) != name.count ||
+                                  memcmp(quota_names[kind], name.bytes, name.count) != 0)) {
+        kind++;
+    }
+    return (enum quota_kind)kind;
+}
+
+static bool read_minimum(struct field field, uint32_t *number)
+{
+    *number = 0;
+    return (field.count == 1 && field.bytes[0] == '0') || read_number(field, number);
+}
+
+/* MIN or MIN..MAX. */
+static bool read_bounds(struct field field, struct quota_bounds *bounds)
+{
+    struct field min;
+    if (!cut(&field, "..", &min)) {
+        bounds->max = UINT32_MAX;
+        return read_minimum(field, &bounds->min);
+    }
+    return read_minimum(min, &bounds->min) && read_number(field, &bounds->max) &&
+           bounds->min <= bounds->max;
+}
+
+/* The rest of a line. All keys of a domain that name a quota name the same one. */
+static enum status read_quotas(const struct reader *reader, struct field line,
+                               struct quota_bounds known[QUOTA_KINDS])
+{
+    struct field field, name;
+    for (field = take_field(&line); field.count > 0; field = take_field(&line)) {
+        struct quota_bounds bounds;
+        if (!cut(&field, "=", &name)) {
+            return refuse(reader, "more than ID SECRET DOMAIN CALLS WEIGHT QUOTA ...");
+        }
+        enum quota_kind kind = kind_of(name);
+        if (kind == QUOTA_KINDS || !read_bounds(field, &bounds)) {
+            return refuse(reader, "a quota is NAME=MIN or NAME=MIN..MAX, with connections, calls, "
+                                  "programs, replies or reply_tokens as the name, MIN from 0, MAX "
+                                  "from 1 on, MIN <= MAX <= 9999999");
+        }
+        if (known[kind].max != 0 && memcmp(&known[kind], &bounds, sizeof bounds) != 0) {
+            return refuse(reader, "a line above gives the domain another quota of this name");
+        }
+        known[kind] = bounds;
+    }
+    return STATUS_OK;
+}
+
+/* The next field, unless quotas begin there. */
+static struct field take_positional(struct field *line)
+{
+    struct field rest = *line;
+    struct field field = take_field(&rest), of = field, name;
+    if (cut(&of, "=", &name)) {
+        return (struct field){.bytes = field.bytes};
+    }
+    *line = rest;
+    return field;
+}
+
+/* ---- a line ---------------------------------------------------------------------------------- */
 
 /* `key` is the entry of the table itself, so that no copy of the secret remains. */
 static enum status read_key(const struct reader *reader, struct field line, struct config_key *key)
@@ -164,7 +252,8 @@ static enum status read_key(const struct reader *reader, struct field line, stru
     if (!read_secret(take_field(&line), key->secret)) {
         return refuse(reader, "behind the id stands a secret of 64 hexadecimal digits");
     }
-    struct field named = take_field(&line), calls = take_field(&line);
+    struct field named = take_positional(&line), calls = take_positional(&line);
+    struct field weight = take_positional(&line);
     memcpy(domain, key->id, sizeof domain);
     if (named.count > 0) {
         memset(domain, 0, sizeof domain);
@@ -178,7 +267,8 @@ static enum status read_key(const struct reader *reader, struct field line, stru
     }
     TRY(check_unique(reader, key));
     key->domain = domain_index(reader->keys, domain);
-    return read_weight(reader, line, &reader->keys->weights[key->domain]);
+    TRY(read_weight(reader, weight, &reader->keys->weights[key->domain]));
+    return read_quotas(reader, line, reader->keys->quotas[key->domain]);
 }
 
 static enum status read_line(const struct reader *reader, struct field line)
@@ -265,6 +355,7 @@ enum status config_keys_keep_domains(struct config_keys *keys, const struct conf
             return config_error_set(error, "more than 64 trust domains since the start");
         }
         kept.weights[number_of[i]] = keys->weights[i];
+        memcpy(kept.quotas[number_of[i]], keys->quotas[i], sizeof keys->quotas[i]);
     }
     for (uint32_t i = 0; i < keys->count; i++) {
         keys->keys[i].domain = number_of[keys->keys[i].domain];
@@ -272,5 +363,108 @@ enum status config_keys_keep_domains(struct config_keys *keys, const struct conf
     keys->domains_count = kept.domains_count;
     memcpy(keys->domains, kept.domains, sizeof keys->domains);
     memcpy(keys->weights, kept.weights, sizeof keys->weights);
+    memcpy(keys->quotas, kept.quotas, sizeof keys->quotas);
+    return STATUS_OK;
+}
+
+/* ---- what accounts may have ------------------------------------------------------------------ */
+
+/* Where there are minimums, connections that have authenticated leave their places to those that
+ * have not: else a full table would keep out a client who has his minimum to come. */
+static uint32_t total_of(const struct limits *limits, enum quota_kind kind, bool has_minimums)
+{
+    uint32_t half = limits->connections / 2;
+    uint32_t preauth = limits->preauth < half ? limits->preauth : half;
+    const uint32_t totals[QUOTA_KINDS] = {
+        [QUOTA_CONNECTIONS] = limits->connections - (has_minimums ? preauth : 0),
+        [QUOTA_CALLS] = limits->calls,
+        [QUOTA_PROGRAMS] = limits->programs, [QUOTA_REPLIES] = limits->replies,
+        [QUOTA_REPLY_TOKENS] = limits->reply_tokens,
+    };
+    return totals[kind];
+}
+
+/* Accounts that minimums are divided among, and their weights; none where one domain has keys. */
+struct shares {
+    uint32_t accounts, weights;
+};
+
+static struct shares shares_of(const struct config_keys *keys, const struct limits *limits)
+{
+    struct shares shares = {.accounts = limits->has_users, .weights = limits->has_users};
+    uint32_t domains = 0;
+    for (uint32_t i = 0; i < keys->domains_count; i++) {
+        domains += keys->weights[i] > 0;
+        shares.weights += keys->weights[i];
+    }
+    shares.accounts += domains;
+    return domains > 1 ? shares : (struct shares){.accounts = 0};
+}
+
+static bool has_minimums(const struct config_keys *keys, struct shares shares)
+{
+    bool has_own = false;
+    for (uint32_t i = 0; i < CONFIG_KEYS_MAX; i++) {
+        has_own = has_own || keys->quotas[i][QUOTA_CONNECTIONS].min > 0;
+    }
+    return has_own || shares.accounts > 0;
+}
+
+/* A small table may have less than one place for each: then it has no minimums. */
+static uint32_t share_of(const struct limits *limits, struct shares shares, uint32_t total,
+                         uint32_t weight)
+{
+    uint64_t divided = (uint64_t)total * limits->reserve_permille / 1000;
+    if (shares.accounts == 0 || weight == 0 || divided == 0 || total - divided < shares.accounts) {
+        return 0;
+    }
+    uint32_t share = (uint32_t)(divided * weight / shares.weights);
+    return share > 0 ? share : 1;
+}
+
+void config_quotas_fill(struct quotas *quotas, const struct config_keys *keys,
+                        const struct limits *limits)
+{
+    static const struct config_keys none;
+    keys = keys != NULL ? keys : &none;
+    struct shares shares = shares_of(keys, limits);
+    memset(quotas, 0, sizeof *quotas);
+    for (enum quota_kind kind = 0; kind < QUOTA_KINDS; kind++) {
+        uint32_t total = quotas->totals[kind] =
+            total_of(limits, kind, has_minimums(keys, shares));
+        struct quota_bounds *of = quotas->of[kind];
+        of[QUOTA_WITHOUT_KEY] = (struct quota_bounds){
+            .min = share_of(limits, shares, total, limits->has_users), .max = UINT32_MAX};
+        for (uint32_t i = 0; i < CONFIG_KEYS_MAX; i++) {
+            const struct quota_bounds *own = &keys->quotas[i][kind];
+            of[1 + i] = own->max != 0 ? *own : (struct quota_bounds){
+                .min = share_of(limits, shares, total, keys->weights[i]), .max = UINT32_MAX};
+        }
+    }
+}
+
+static uint64_t minimums_of(const struct quotas *quotas, enum quota_kind kind)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        sum += quotas->of[kind][i].min;
+    }
+    return sum;
+}
+
+enum status config_quotas_check(const struct config_keys *keys, const struct limits *limits,
+                                struct config_error *error)
+{
+    struct quotas quotas;
+    config_quotas_fill(&quotas, keys, limits);
+    for (enum quota_kind kind = 0; kind < QUOTA_KINDS; kind++) {
+        uint64_t sum = minimums_of(&quotas, kind);
+        if (sum > quotas.totals[kind]) {
+            const char *name = quota_names[kind];
+            return config_error_set(error, "the minimums of %s (auth.keys, and shares of "
+                                    "limits.reserve) are %llu, and limits.%s = %u", name,
+                                    (unsigned long long)sum, name, quotas.totals[kind]);
+        }
+    }
     return STATUS_OK;
 }

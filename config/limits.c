@@ -264,6 +264,8 @@ static void derive_access(struct limits *limits, const struct options *options)
     limits->preauth_per_address =
         smaller(options->net_preauth_per_address.number, limits->preauth);
     limits->keys = option_auth_tcp(options) == OPTION_AUTH_TCP_PSK ? CONFIG_KEYS_MAX : 0;
+    limits->reserve_permille = smaller(options->limits_reserve.number, 1000);
+    limits->has_users = options->net_unix.text[0] != '\0';
 }
 
 static enum status derive_engines(struct limits *limits, const struct options *options,

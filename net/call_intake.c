@@ -71,6 +71,10 @@ static enum status admit_limits(struct net_frame *frame, const struct wire_call 
         return net_frame_fault(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,
                         net->calls->count);
     }
+    if (call_room(net->calls, connection->domain) == 0) {
+        uint32_t used = net->calls->quota.used_by[quota_account(connection->domain)];
+        return net_frame_fault(frame, STATUS_BUSY_CALLS_OF_KEY, WIRE_FIELD_KEY_ID, used, used);
+    }
     return STATUS_OK;
 }
 
@@ -182,7 +186,6 @@ static uint64_t deadline_us(const struct net *net, const struct wire_call *wire,
 static void fill(const struct net_frame *frame, struct call *call, const struct wire_call *wire)
 {
     const struct net *net = frame->net;
-    call->domain = net->connections[frame->connection].domain;
     call->client_call_id = wire->call_id;
     memcpy(call->program_id, wire->program_id, sizeof call->program_id);
     call->thread = wire->thread;
@@ -302,7 +305,7 @@ enum status net_call_intake(struct net_frame *frame)
     TRY(admit_text(frame, &wire));
     TRY(admit_logprobs(frame, &wire));
     TRY(admit_tokens(frame, &wire));
-    uint32_t call_index = call_take(net->calls);
+    uint32_t call_index = call_take(net->calls, net_frame_sender(frame)->domain);
     ASSERT(call_index != CALL_NONE);
     struct call *call = &net->calls->calls[call_index];
     fill(frame, call, &wire);

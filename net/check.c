@@ -3,6 +3,8 @@
  * What: every invariant of the stage, for tests and for builds that verify.
  * Bounds: O(connections + calls + replies).
  */
+#include <string.h>
+
 #include "net/connection.h"
 #include "net/replies.h"
 #include "net/workflow/workflow.h"
@@ -87,6 +89,23 @@ static void check_preauth(const struct net *net)
     ASSERT(count <= net->settings.limits->preauth);
 }
 
+/* Each connection that has authenticated counts for its account, and no other does. */
+static void check_quota(const struct net *net)
+{
+    uint32_t counted[QUOTA_ACCOUNTS_MAX] = {0};
+    for (uint32_t i = 0; i < net->open_count; i++) {
+        const struct net_connection *connection = &net->connections[net->order[i]];
+        ASSERT((connection->account == QUOTA_ACCOUNT_NONE) == connection->is_preauth ||
+               connection->state == NET_CLOSING);
+        if (connection->account != QUOTA_ACCOUNT_NONE) {
+            ASSERT(connection->account == quota_account(connection->domain));
+            counted[connection->account]++;
+        }
+    }
+    quota_check(&net->quota);
+    ASSERT(memcmp(counted, net->quota.used_by, sizeof counted) == 0);
+}
+
 static void check_keys(const struct net *net)
 {
     for (uint32_t i = 0; i < net->keys_count; i++) {
@@ -126,6 +145,7 @@ void net_check(const struct net *net)
     check_open_table(net, calls);
     check_preauth(net);
     check_keys(net);
+    check_quota(net);
     uint32_t with_client = 0;
     for (uint32_t i = 0; i < net->calls->count; i++) {
         const struct call *call = &net->calls->calls[i];

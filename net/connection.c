@@ -79,6 +79,23 @@ static uint32_t group_of(const struct net *net, const struct world_peer *peer)
     return UINT32_MAX;
 }
 
+/* From here on it counts, until it is closed. */
+static void count(struct net *net, struct net_connection *connection)
+{
+    if (connection->account == QUOTA_ACCOUNT_NONE) {
+        connection->account = quota_account(connection->domain);
+        quota_take(&net->quota, connection->account, 1);
+    }
+}
+
+bool net_connection_fits(const struct net *net, uint64_t domain, struct wire_fault *fault)
+{
+    uint32_t account = quota_account(domain), used = net->quota.used_by[account];
+    *fault = (struct wire_fault){.status = STATUS_BUSY_CONNS_OF_KEY,
+                                 .field = WIRE_FIELD_CONNECTION, .found = used, .max = used};
+    return quota_room(&net->quota, account) > 0;
+}
+
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
                          uint64_t domain, uint64_t now_us)
 {
@@ -93,6 +110,7 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
         .peer_kind = peer->kind,
         .address = peer->address,
         .domain = domain,
+        .account = QUOTA_ACCOUNT_NONE,
         .key = NET_KEY_NONE,
         .gid = group_of(net, peer),
         .position = net->open_count,
@@ -110,6 +128,8 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
     net->stats->connections_open = net->open_count;
     if (peer->kind != WORLD_PEER_LOCAL) {
         net_preauth_enter(net, index);
+    } else {
+        count(net, connection);         /* the kernel has said who it is */
     }
     net_connection_wake(net, connection);
 }
@@ -119,6 +139,7 @@ void net_connection_admit(struct net *net, uint32_t index)
     struct net_connection *connection = connection_at(net, index);
     ASSERT(connection->state == NET_GREETING || connection->state == NET_CHALLENGED);
     connection->state = NET_OPEN;
+    count(net, connection);
     if (connection->is_preauth) {
         net_preauth_leave(net, index);
     }
@@ -189,6 +210,10 @@ void net_connection_close(struct net *net, uint32_t index)
     net_workflow_abandon(net, index);
     if (connection->is_preauth) {
         net_preauth_leave(net, index);
+    }
+    if (connection->account != QUOTA_ACCOUNT_NONE) {
+        quota_give(&net->quota, connection->account, 1);
+        connection->account = QUOTA_ACCOUNT_NONE;
     }
     net->world->close(net->world->self, connection->handle);
     connection->state = NET_CLOSED;

@@ -7,7 +7,9 @@
  * that is not local. `domain` holds until a key gives it another one. */
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
                          uint64_t domain, uint64_t now_us);
-/* The handshake is complete; the domain is known. */
+/* True when the account of this trust domain may have one more connection; else says why not. */
+bool net_connection_fits(const struct net *net, uint64_t domain, struct wire_fault *fault);
+/* The handshake is complete; the domain is known, and the connection fits. */
 void net_connection_admit(struct net *net, uint32_t index);
 /* Cancels its calls, closes the handle, frees the slot. Unsent bytes are lost. */
 void net_connection_close(struct net *net, uint32_t index);

@@ -96,6 +96,7 @@ static void init_connections(struct net *net, struct arena *arena)
         net->order[i] = i;
         net->connections[i] = (struct net_connection){
             .generation = 1,
+            .account = QUOTA_ACCOUNT_NONE,
             .handle = -1,
             .position = i,
             .received = received + i * frame,
@@ -133,6 +134,7 @@ void net_init(struct net *net, const struct net_settings *settings,
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         net->listeners[i].handle = -1;
     }
+    quota_init(&net->quota, limits->connections);
     net_preauth_init(net);
     init_connections(net, arena);
     net->text = arena_take(arena, 1, limits->send_bytes);
@@ -145,6 +147,11 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_workflow_init(net, text_bytes, arena);
     net_replies_init(net, arena);
     net_auth_init(net, keys, arena);
+}
+
+void net_bind_quotas(struct net *net, const struct quotas *quotas)
+{
+    quota_bind(&net->quota, quotas, QUOTA_CONNECTIONS);
 }
 
 /* ---- listeners ------------------------------------------------------------------------------- */
@@ -220,6 +227,9 @@ static bool admit_peer(struct net *net, const struct world_peer *peer, struct wi
         net->stats->auth_refused++;
         *fault = (struct wire_fault){.status = STATUS_BAD_AUTH, .field = WIRE_FIELD_CONNECTION};
         return false;
+    }
+    if (peer->kind == WORLD_PEER_LOCAL && net->open_count < connections) {
+        return net_connection_fits(net, net_auth_domain(peer), fault);
     }
     if (peer->kind != WORLD_PEER_LOCAL && !make_place(net, peer, fault, now_us)) {
         return false;

@@ -22,6 +22,7 @@
 #include "config/base/arena.h"
 #include "config/base/exchange.h"
 #include "config/base/event_log.h"
+#include "config/base/quota.h"
 #include "config/base/stats.h"
 #include "config/base/world.h"
 #include "config/access.h"
@@ -93,6 +94,7 @@ struct net_connection {
     char name[WIRE_NAME_BYTES];     /* the affinity key of HELLO, whatever bytes it has */
     char key_id[WIRE_KEY_ID_BYTES]; /* that AUTH has named, whether it was proved or not */
     uint64_t domain;                /* trust domain, valid when OPEN */
+    uint32_t account;               /* that it counts for; QUOTA_ACCOUNT_NONE: none yet */
     uint32_t key;                   /* which the client has proved to have; NET_KEY_NONE: none */
     uint32_t gid;                   /* of a LOCAL peer: the group that lets it in; UINT32_MAX */
     uint8_t nonce[WIRE_NONCE_BYTES];    /* the server's, while CHALLENGED */
@@ -185,6 +187,7 @@ struct net {
     uint32_t open_count;            /* connections that are open */
     uint64_t due_us;                /* no deadline of a connection is earlier */
     uint32_t preauth_first, preauth_last, preauth_count;
+    struct quota quota;             /* connections that have authenticated */
     struct net_key *keys;           /* [limits.keys] */
     uint32_t keys_count;
     uint8_t decoy_secret[WIRE_SECRET_BYTES];    /* checks the proof of an unknown key id */
@@ -213,6 +216,8 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
+/* How connections and replies are divided among accounts from now on. O(accounts). */
+void net_bind_quotas(struct net *net, const struct quotas *quotas);
 /* Starts to accept connections on a listening handle (-1: off). */
 void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
 /* Other keys, users and groups from now on. Connections of clients that these do not let in are

@@ -246,6 +246,7 @@ enum status plan_limits(struct boot *boot, struct config_error *error)
 {
     boot->machine.has_device = boot->serves_by_gpu;
     TRY(config_limits(&boot->limits, &boot->options, &boot->gguf->shape, &boot->machine, error));
+    TRY(config_quotas_check(boot->keys, &boot->limits, error));
     TRY(config_prefixes_fit(&boot->prefixes, &boot->options, &boot->limits, error));
     engine_settings_fill(boot);
     return STATUS_OK;

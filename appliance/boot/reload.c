@@ -81,7 +81,8 @@ static enum status read_admission(struct reload *reload, struct options *options
         return STATUS_CONFIG_OPTION;
     }
     TRY(config_keys_load_file(&admission->keys, options->auth_keys.text, error));
-    return config_keys_keep_domains(&admission->keys, &reload->known, error);
+    TRY(config_keys_keep_domains(&admission->keys, &reload->known, error));
+    return config_quotas_check(&admission->keys, &boot->limits, error);
 }
 
 static void pass_on(struct reload *reload, const struct config_admission *admission)

@@ -24,6 +24,7 @@ void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_
     table->count = calls;
     table->free_count = calls;
     table->context_tokens = context_tokens;
+    quota_init(&table->quota, calls);
     for (uint32_t i = 0; i < calls; i++) {
         table->calls[i].tokens = tokens + (uint64_t)i * context_tokens;
         table->calls[i].slot = i;
@@ -32,11 +33,17 @@ void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_
     }
 }
 
-uint32_t call_take(struct call_table *table)
+uint32_t call_room(const struct call_table *table, uint64_t domain)
 {
-    if (table->free_count == 0) {
+    return quota_room(&table->quota, quota_account(domain));
+}
+
+uint32_t call_take(struct call_table *table, uint64_t domain)
+{
+    if (call_room(table, domain) == 0) {
         return CALL_NONE;
     }
+    ASSERT(table->free_count > 0);
     uint32_t index = table->free[--table->free_count];
     struct call *call = &table->calls[index];
     ASSERT(call->state == CALL_FREE);
@@ -47,6 +54,9 @@ uint32_t call_take(struct call_table *table)
     call->generation = generation;
     call->slot = index;
     call->state = CALL_INTAKE;
+    call->domain = domain;
+    call->account = quota_account(domain);
+    quota_take(&table->quota, call->account, 1);
     call->connection = CALL_NONE;
     call->program = CALL_NONE;
     call->workflow = call->instance = CALL_NONE;
@@ -81,6 +91,7 @@ void call_release(struct call_table *table, uint32_t index)
     ASSERT(!call->in_emit_ring);
     call->state = CALL_FREE;
     call->generation++;
+    quota_give(&table->quota, call->account, 1);
     table->free[table->free_count++] = index;
     ASSERT(table->free_count <= table->count);
 }

@@ -22,6 +22,7 @@
 
 #include "config/base/arena.h"
 #include "config/base/assert.h"
+#include "config/base/quota.h"
 
 #define CALL_NONE             UINT32_MAX
 #define CALL_STOP_IDS_MAX     17        /* 15 that a call may name, end of turn, EOS */
@@ -191,6 +192,7 @@ struct call {
     struct call_sampling sampling;
     uint64_t deadline_us;           /* absolute; UINT64_MAX: none */
     uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
+    uint32_t account;               /* of the domain: which the slot counts for */
     uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
     uint32_t workflow, instance;    /* that it is called for; CALL_NONE: it has a client's frame */
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
@@ -239,13 +241,16 @@ struct call_table {
     uint32_t *free;                 /* stack of free slots; lowest index on top at boot */
     uint32_t context_tokens;
     struct call_logprobs logprobs;
+    struct quota quota;             /* the slots, divided among accounts */
 };
 
 void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens);
 void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
                      struct arena *arena);
-/* A zeroed slot in INTAKE, or CALL_NONE. */
-uint32_t call_take(struct call_table *table);
+/* A zeroed slot in INTAKE of this trust domain, or CALL_NONE: call_room() is 0. */
+uint32_t call_take(struct call_table *table, uint64_t domain);
+/* Slots that the domain may take now. */
+uint32_t call_room(const struct call_table *table, uint64_t domain);
 /* A token of the model that ends the call, too. False: there is none (CALL_NONE), or the client has
  * named it: then it is a plain stop id. The last one that was added has the last place. */
 bool call_add_stop_id(struct call *call, uint32_t token);

@@ -6,8 +6,11 @@
  */
 #include <stdint.h>
 
+#include "config/base/assert.h"
+
 #define HISTOGRAM_OCTAVES 36            /* up to 2^36 us, 19 hours; later times go to the last */
-#define HISTOGRAM_BUCKETS (HISTOGRAM_OCTAVES * 8)
+#define HISTOGRAM_BITS    3             /* eight buckets for an octave */
+#define HISTOGRAM_BUCKETS (HISTOGRAM_OCTAVES << HISTOGRAM_BITS)
 
 struct histogram {
     uint64_t count, sum_us;
@@ -37,8 +40,32 @@ static inline uint64_t octave_least(uint32_t bucket, uint32_t bits)
 }
 
 /* The largest time that the bucket takes. */
-uint64_t histogram_end_us(uint32_t bucket);
+static inline uint64_t histogram_end_us(uint32_t bucket)
+{
+    ASSERT(bucket < HISTOGRAM_BUCKETS);
+    return octave_least(bucket + 1, HISTOGRAM_BITS) - 1;
+}
+
 /* A time that has come `times` times. */
-void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times);
+static inline void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times)
+{
+    uint32_t bucket = octave_bucket(us, HISTOGRAM_BITS);
+    histogram->count += times;
+    histogram->sum_us += us * times;
+    histogram->buckets[bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1] += times;
+}
+
 /* The least upper end of a bucket that `permille` of the times do not exceed; 0 without times. */
-uint64_t histogram_percentile_us(const struct histogram *histogram, uint32_t permille);
+static inline uint64_t histogram_percentile_us(const struct histogram *histogram,
+                                               uint32_t permille)
+{
+    uint64_t wanted = (histogram->count * permille + 999) / 1000, seen = 0;
+    ASSERT(permille <= 1000);
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        seen += histogram->buckets[i];
+        if (seen >= wanted && seen > 0) {
+            return histogram_end_us(i);
+        }
+    }
+    return 0;
+}

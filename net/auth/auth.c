@@ -2,10 +2,7 @@
 /*
  * What: admission: the kernel's word for peers on the unix socket, the proof of a key on TCP
  * (docs/protocol.md, Authentication), and the trust domain that follows from either.
- *
- * A trust domain is an internal number and never on the wire. It is 0 for TCP without keys. Else
- * its upper half is a kind, and its lower half a user's number or the index of a domain in the file
- * of keys.
+ * A trust domain is an internal number (config/base/quota.h) and never on the wire.
  *
  * Invariants: an unknown key id costs the same proof as a known one, over a secret that no client
  * has, and gets the same answer in the same time (tools/bench/constant_time.c measures it).
@@ -14,9 +11,6 @@
 #include "net/auth/auth.h"
 
 #include <string.h>
-
-#define DOMAIN_OF_USER (UINT64_C(1) << 32)
-#define DOMAIN_OF_KEY  (UINT64_C(2) << 32)
 
 STATIC_ASSERT(CONFIG_KEY_NAME_BYTES == WIRE_KEY_ID_BYTES, "an id is what AUTH carries");
 STATIC_ASSERT(WIRE_KEY_ID_BYTES == WIRE_MAC_BYTES, "wire_is_equal() is for both");
@@ -122,6 +116,9 @@ enum status net_auth_intake(struct net_frame *frame)
         net->stats->auth_refused++;
         frame->fault.field = WIRE_FIELD_KEY_ID;
         return STATUS_BAD_AUTH;
+    }
+    if (!net_connection_fits(net, net->keys[key].domain, &frame->fault)) {
+        return STATUS_BUSY_CONNS_OF_KEY;
     }
     wire_proof_mac(&proof, WIRE_SERVER, secret, reply.mac);
     net_frame_reply(frame, wire_auth_reply_encode(&reply, net_connection_tail(net, connection),

@@ -123,7 +123,6 @@ static void fill(const struct sched *sched, struct call *call, struct sched_inst
     memcpy(call->stop_texts, node->call.stop_texts, sizeof call->stop_texts);
     call->prompt_tokens = prompt_tokens;
     call->max_tokens = node->max_tokens;
-    call->domain = of.flow->domain;
     call->client_call_id = sched_instance_index(of);
     call->workflow = (uint32_t)(of.flow - workflows->table->workflows);
     call->instance = sched_instance_index(of);
@@ -200,7 +199,8 @@ static bool may_call(const struct sched *sched, struct sched_instance of)
 {
     const struct sched_workflow_settings *settings = &sched->workflows.settings;
     return of.flow->open_calls < settings->window && has_room(sched, of) &&
-           sched->calls->free_count > settings->calls_spared && barrier_is_open(sched, of);
+           sched->calls->free_count > settings->calls_spared &&
+           call_room(sched->calls, of.flow->domain) > 0 && barrier_is_open(sched, of);
 }
 
 /* Takes a slot and has the call admitted. */
@@ -208,7 +208,7 @@ static enum status call(struct sched *sched, struct sched_instance of, uint32_t 
                         uint64_t now_us)
 {
     struct workflow_instance *instance = sched_instance_at(of);
-    uint32_t slot = call_take(sched->calls);
+    uint32_t slot = call_take(sched->calls, of.flow->domain);
     ASSERT(slot != CALL_NONE);
     struct call *its = sched_call(sched, slot);
     fill(sched, its, of, prompt_tokens, now_us);

@@ -314,6 +314,7 @@ STATUSES = {
     9: ("BUSY_CALL_OPEN", "a call with this id is open on another connection"),
     10: ("BUSY_WORKFLOWS", "no free workflow slot"),
     11: ("BUSY_ROWS", "too many open rows of this workflow"),
+    12: ("BUSY_CONNS_OF_KEY", "too many connections of this key's trust domain"),
     17: ("BAD_VERSION", "protocol version not supported"),
     18: ("BAD_FRAME_TYPE", "unknown frame type"),
     19: ("BAD_FRAME_LENGTH", "frame length does not fit its type"),

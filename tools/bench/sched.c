@@ -154,7 +154,7 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
 /* net's part. */
 static void send(uint32_t live)
 {
-    uint32_t index = call_take(&bench.calls);
+    uint32_t index = call_take(&bench.calls, 0);
     struct call *call = &bench.calls.calls[index];
     uint32_t program = bench.arrivals % (live / CALLS_EACH);
     memcpy(call->program_id, &program, sizeof program);

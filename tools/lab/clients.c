@@ -136,7 +136,7 @@ bool lab_submit(struct lab *lab, uint32_t index)
 {
     struct loop *loop = &lab->loop;
     const struct player_call *played = &lab->clients.player.calls[index];
-    uint32_t slot = call_take(&loop->calls);
+    uint32_t slot = call_take(&loop->calls, 0);
     if (slot == CALL_NONE) {
         return false;
     }

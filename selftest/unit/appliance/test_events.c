@@ -32,7 +32,7 @@ static void test_events_are_lines_with_numbers(void **state)
     struct peer *peer = connect_peer();
     assert_string_equal(ask(peer, "events\n"),
                         "next=0 end=0 lost=0 now_us=1000000" NOW "\nend\n");
-    uint32_t slot = call_take(&calls);
+    uint32_t slot = call_take(&calls, 0);
     struct call *call = &calls.calls[slot];
     call->client_call_id = 17;
     memset(call->program_id, 0xa5, sizeof call->program_id);
@@ -136,7 +136,7 @@ static void test_ended_calls_say_who_and_how_long(void **state)
 {
     (void)state;
     struct peer *peer = connect_peer();
-    struct call *call = &calls.calls[call_take(&calls)];
+    struct call *call = &calls.calls[call_take(&calls, 0)];
     *call = (struct call){.client_call_id = 17, .domain = (UINT64_C(1) << 32) | 1000,
                           .program_id = {0xa5, 0xb6}, .finish = CALL_FINISH_FAILED,
                           .status = STATUS_DEVICE_FAILED, .arrived_us = 100, .first_token_us = 350,
@@ -181,7 +181,7 @@ static void test_ended_calls_of_the_longest_lines_fit_the_page(void **state)
 static void test_events_of_the_longest_lines_fit_the_page(void **state)
 {
     (void)state;
-    uint32_t slot = call_take(&calls);
+    uint32_t slot = call_take(&calls, 0);
     calls.calls[slot].client_call_id = UINT64_MAX;
     calls.calls[slot].program = UINT32_MAX - 1;
     event_log.next = UINT64_MAX - 1000;           /* numbers of 20 digits */

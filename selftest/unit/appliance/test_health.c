@@ -42,7 +42,7 @@ static int set_up(void **state)
 /* One more call, in this state, of this engine. */
 static struct call *add_call(enum call_state call_state, uint32_t engine)
 {
-    struct call *call = &calls.calls[call_take(&calls)];
+    struct call *call = &calls.calls[call_take(&calls, 0)];
     call->state = call_state;
     call->engine = (uint8_t)engine;
     return call;

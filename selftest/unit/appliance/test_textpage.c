@@ -111,7 +111,7 @@ static void test_engines_show_what_each_does_and_has(void **state)
     health.word[1] = "given_up";
     static const enum call_state states[] = {CALL_RUNNING, CALL_QUEUED, CALL_FINISHED};
     for (uint32_t i = 0; i < 3; i++) {
-        struct call *call = &calls.calls[call_take(&calls)];
+        struct call *call = &calls.calls[call_take(&calls, 0)];
         call->state = states[i];
         call->engine = 1;
     }
@@ -134,7 +134,7 @@ static void test_programs_and_calls_show_slots_and_no_contents(void **state)
     programs[1] = (struct program){.in_use = true, .id = {0xab, 0xcd, 0xef, 0x01, 0x77},
                                    .service_us = 2500000, .calls_ended = 7,
                                    .last_completion_us = 400000, .last_arrival_us = 300000};
-    uint32_t slot = call_take(&calls);
+    uint32_t slot = call_take(&calls, 0);
     calls.calls[slot].state = CALL_RUNNING;
     calls.calls[slot].prompt_tokens = 33;
     calls.calls[slot].program = 1;
@@ -182,7 +182,7 @@ static void test_calls_say_why_they_wait(void **state)
 {
     (void)state;
     struct peer *peer = connect_peer();
-    struct call *call = &calls.calls[call_take(&calls)];
+    struct call *call = &calls.calls[call_take(&calls, 0)];
     struct sched_hand *hand = &lanes[0].hand;
     call->state = CALL_QUEUED;
     call->program = call->job = 1;
@@ -291,7 +291,7 @@ static void test_pages_as_large_as_the_tables_are_never_cut(void **state)
         memset(connections[i].name, 'n', WIRE_NAME_BYTES);
         connections[i].state = NET_OPEN;
         connections[i].domain = UINT64_MAX;
-        struct call *call = &calls.calls[call_take(&calls)];
+        struct call *call = &calls.calls[call_take(&calls, 0)];
         call->state = CALL_QUEUED;
         call->program = UINT32_MAX - 1;
         call->prompt_tokens = call->generated_tokens = jobs[0].queue = UINT32_MAX;

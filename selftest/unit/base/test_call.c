@@ -14,13 +14,13 @@ static void test_take_all_then_none_then_release_all(void **state)
     struct call_table table;
     call_table_init(&table, 3, 16, test_arena());
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(call_take(&table), i);
+        assert_int_equal(call_take(&table, 0), i);
     }
-    assert_int_equal(call_take(&table), CALL_NONE);
+    assert_int_equal(call_take(&table, 0), CALL_NONE);
     uint32_t generation = table.calls[1].generation;
     uint32_t *tokens = table.calls[1].tokens;
     call_release(&table, 1);
-    assert_int_equal(call_take(&table), 1);
+    assert_int_equal(call_take(&table, 0), 1);
     assert_int_equal(table.calls[1].generation, generation + 1);
     assert_ptr_equal(table.calls[1].tokens, tokens);
     assert_ptr_equal(table.calls[2].tokens, tokens + 16);
@@ -31,7 +31,7 @@ static void test_release_of_a_running_or_listed_call_asserts(void **state)
 {
     struct call_table table;
     call_table_init(&table, 2, 16, test_arena());
-    uint32_t index = call_take(&table);
+    uint32_t index = call_take(&table, 0);
     table.calls[index].state = CALL_RUNNING;
     expect_assert_failure(call_release(&table, index));
     table.calls[index].state = CALL_FINISHED;
@@ -48,7 +48,7 @@ static void test_emit_marks_a_call_once(void **state)
     call_table_init(&table, 4, 16, arena);
     exchange_init(&exchange, &(struct exchange_counts){.commands = 8, .calls = 4},
                   arena);
-    uint32_t index = call_take(&table);
+    uint32_t index = call_take(&table, 0);
     exchange_emit(&exchange, &table.calls[index]);
     exchange_emit(&exchange, &table.calls[index]);
     assert_int_equal(ring_count(&exchange.emit_ring), 1);

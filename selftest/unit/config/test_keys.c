@@ -102,7 +102,7 @@ static void test_load_bad_lines_are_refused_by_number(void **state)
          "k:1: behind the number of calls stands a weight, 1 .. 1000"},
         {"a " SECRET_A " red 1 1001\n",
          "k:1: behind the number of calls stands a weight, 1 .. 1000"},
-        {"a " SECRET_A " red 1 2 3\n", "k:1: more than ID SECRET DOMAIN CALLS WEIGHT"},
+        {"a " SECRET_A " red 1 2 3\n", "k:1: more than ID SECRET DOMAIN CALLS WEIGHT QUOTA ..."},
         {"a " SECRET_A " red 1 2\nb " SECRET_B " red 1 3\n",
          "k:2: a line above gives the domain another weight"},
         {"a " SECRET_A "\n\na " SECRET_B "\n", "k:3: this id has a line already"},
@@ -270,6 +270,135 @@ static void test_file_that_is_too_large_is_refused(void **state)
     expect_file_refused("too large");
 }
 
+/* ---- quotas ---------------------------------------------------------------------------------- */
+
+static const struct quota_bounds *bounds_of(const char *domain, enum quota_kind kind)
+{
+    for (uint32_t i = 0; i < keys.domains_count; i++) {
+        if (strcmp(keys.domains[i], domain) == 0) {
+            return &keys.quotas[i][kind];
+        }
+    }
+    return NULL;
+}
+
+static void test_load_quotas_stand_after_any_positional_field(void **state)
+{
+    assert_status(STATUS_OK, load("a " SECRET_A " calls=3\n"
+                                  "b " SECRET_B " red 12 2 calls=0..7 connections=4..4\n"
+                                  "c " SECRET_C " red calls=0..7 reply_tokens=100\n"));
+    assert_int_equal(bounds_of("a", QUOTA_CALLS)->min, 3);
+    assert_int_equal(bounds_of("a", QUOTA_CALLS)->max, UINT32_MAX);
+    assert_int_equal(bounds_of("a", QUOTA_PROGRAMS)->max, 0);           /* no word */
+    assert_int_equal(bounds_of("red", QUOTA_CALLS)->min, 0);
+    assert_int_equal(bounds_of("red", QUOTA_CALLS)->max, 7);
+    assert_int_equal(bounds_of("red", QUOTA_CONNECTIONS)->min, 4);
+    assert_int_equal(bounds_of("red", QUOTA_REPLY_TOKENS)->min, 100);
+    assert_int_equal(keys.keys[1].calls_max, 12);
+}
+
+static void test_load_bad_quotas_are_refused(void **state)
+{
+    static const char form[] =
+        "k:1: a quota is NAME=MIN or NAME=MIN..MAX, with connections, calls, programs, replies or "
+        "reply_tokens as the name, MIN from 0, MAX from 1 on, MIN <= MAX <= 9999999";
+    static const char *const bad[] = {"kv=1", "=1", "calls=", "calls=x", "calls=1..", "calls=..2",
+                                      "calls=3..2", "calls=0..0", "calls=-1", "calls=1...2",
+                                      "calls=00", "calls=12345678", "call=1", "callss=1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "a %s red 1 1 %s\n", SECRET_A, bad[i]);
+        expect_refused(text, form);
+    }
+    expect_refused("a " SECRET_A " calls=1 red\n",
+                   "k:1: more than ID SECRET DOMAIN CALLS WEIGHT QUOTA ...");
+    expect_refused("a " SECRET_A " red calls=1\nb " SECRET_B " red calls=2\n",
+                   "k:2: a line above gives the domain another quota of this name");
+}
+
+static const struct limits places = {.connections = 100, .calls = 40, .programs = 1000,
+                                     .replies = 10, .reply_tokens = 4000, .preauth = 10,
+                                     .reserve_permille = 500};
+
+static void test_shares_are_by_weight_and_leave_the_rest_to_all(void **state)
+{
+    struct quotas quotas;
+    assert_status(STATUS_OK, load("a " SECRET_A " red 5 3\nb " SECRET_B " blue\n"
+                                  "c " SECRET_C " green programs=0..9\n"));
+    config_quotas_fill(&quotas, &keys, &places);
+    assert_int_equal(quotas.totals[QUOTA_CONNECTIONS], 90);     /* and 10 for handshakes */
+    assert_int_equal(quotas.of[QUOTA_CONNECTIONS][1].min, 27);
+    assert_int_equal(quotas.of[QUOTA_CONNECTIONS][2].min, 9);
+    assert_int_equal(quotas.of[QUOTA_CALLS][1].min, 12);
+    assert_int_equal(quotas.of[QUOTA_REPLIES][2].min, 1);
+    assert_int_equal(quotas.of[QUOTA_PROGRAMS][2].min, 100);
+    assert_int_equal(quotas.of[QUOTA_PROGRAMS][3].min, 0);
+    assert_int_equal(quotas.of[QUOTA_PROGRAMS][3].max, 9);
+    assert_int_equal(quotas.of[QUOTA_CALLS][QUOTA_WITHOUT_KEY].min, 0);
+    struct limits with_users = places;
+    with_users.has_users = true;
+    config_quotas_fill(&quotas, &keys, &with_users);
+    assert_int_equal(quotas.of[QUOTA_CALLS][QUOTA_WITHOUT_KEY].min, 3);
+    assert_int_equal(quotas.of[QUOTA_CALLS][1].min, 10);
+}
+
+static void test_one_domain_alone_has_no_minimum(void **state)
+{
+    struct quotas quotas, without;
+    struct limits with_users = places;
+    with_users.has_users = true;
+    assert_status(STATUS_OK, load("a " SECRET_A " red\nb " SECRET_B " red\n"));
+    config_quotas_fill(&quotas, &keys, &with_users);
+    config_quotas_fill(&without, NULL, &with_users);
+    assert_memory_equal(&quotas, &without, sizeof quotas);
+    assert_int_equal(quotas.totals[QUOTA_CONNECTIONS], 100);
+    assert_int_equal(quotas.of[QUOTA_CALLS][1].min, 0);
+}
+
+/* Whatever the weights and the table's size, shares never add up to more than there is. */
+static void test_shares_always_fit(void **state)
+{
+    for (uint32_t total = 1; total < 300; total++) {
+        struct quotas quotas;
+        struct limits limits = {.connections = total, .calls = total, .programs = total,
+                                .replies = total, .reply_tokens = total, .preauth = total % 20,
+                                .reserve_permille = total * 7 % 901, .has_users = total % 2 == 0};
+        memset(&keys, 0, sizeof keys);
+        keys.domains_count = 1 + total % CONFIG_KEYS_MAX;
+        for (uint32_t i = 0; i < keys.domains_count; i++) {
+            keys.weights[i] = i * total % 3 == 0 ? 1 : 1 + i * total * 31 % 1000;
+        }
+        assert_status(STATUS_OK, config_quotas_check(&keys, &limits, &error));
+        config_quotas_fill(&quotas, &keys, &limits);
+        assert_true(quotas.totals[QUOTA_CONNECTIONS] > 0);
+    }
+}
+
+static void test_minimums_beyond_a_limit_are_refused(void **state)
+{
+    assert_status(STATUS_OK, load("a " SECRET_A " red calls=30\nb " SECRET_B " blue calls=11\n"));
+    assert_status(STATUS_CONFIG_OPTION, config_quotas_check(&keys, &places, &error));
+    assert_string_equal(error.text, "the minimums of calls (auth.keys, and shares of "
+                                    "limits.reserve) are 41, and limits.calls = 40");
+    assert_status(STATUS_OK, load("a " SECRET_A " red calls=30\nb " SECRET_B " blue calls=10\n"));
+    assert_status(STATUS_OK, config_quotas_check(&keys, &places, &error));
+}
+
+/* A domain that is gone has no minimum any more. */
+static void test_kept_domains_take_their_quotas_along(void **state)
+{
+    static struct config_keys before;
+    struct quotas quotas;
+    assert_status(STATUS_OK, load("a " SECRET_A " red calls=3\nb " SECRET_B " blue calls=4\n"));
+    before = keys;
+    assert_status(STATUS_OK, load("b " SECRET_B " blue calls=5\nc " SECRET_C " green\n"));
+    assert_status(STATUS_OK, config_keys_keep_domains(&keys, &before, &error));
+    config_quotas_fill(&quotas, &keys, &places);
+    assert_int_equal(quotas.of[QUOTA_CALLS][1].min, 0);
+    assert_int_equal(quotas.of[QUOTA_CALLS][2].min, 5);
+    assert_int_equal(quotas.of[QUOTA_CALLS][3].min, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +414,13 @@ int main(void)
         cmocka_unit_test(test_file_of_another_user_is_refused),
         cmocka_unit_test(test_file_that_is_none_is_refused),
         cmocka_unit_test(test_file_that_is_too_large_is_refused),
+        cmocka_unit_test(test_load_quotas_stand_after_any_positional_field),
+        cmocka_unit_test(test_load_bad_quotas_are_refused),
+        cmocka_unit_test(test_shares_are_by_weight_and_leave_the_rest_to_all),
+        cmocka_unit_test(test_one_domain_alone_has_no_minimum),
+        cmocka_unit_test(test_shares_always_fit),
+        cmocka_unit_test(test_minimums_beyond_a_limit_are_refused),
+        cmocka_unit_test(test_kept_domains_take_their_quotas_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

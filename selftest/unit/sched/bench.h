@@ -162,7 +162,7 @@ static inline void bench_program_id(uint32_t program, uint8_t *id)
 static inline uint32_t bench_take(struct bench *bench, uint32_t program, uint32_t prompt_tokens,
                                   uint32_t max_tokens, uint32_t seed)
 {
-    uint32_t index = call_take(&bench->calls);
+    uint32_t index = call_take(&bench->calls, 0);
     assert_int_not_equal(index, CALL_NONE);
     struct call *call = bench_at(bench, index);
     bench_program_id(program, call->program_id);
