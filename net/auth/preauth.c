@@ -8,13 +8,15 @@
  *                          |
  *                          +-- handshake deadline, a fault, or its place is needed --> closed
  *
- * Which one yields: the oldest, and only after 1/SHARE of the handshake's time. If the newcomer
- * were refused instead, a few silent connections could keep all others out for good. If the oldest
- * were closed at once, a flood could close each honest handshake before its one round trip is over.
- * Meanwhile newcomers wait in the kernel, where they cost nothing. The address of a newcomer is
- * known only after it is accepted, and behind a load balancer after its header (proxy.c): if that
- * address has its share already, the newcomer is told to try again. On loopback all clients have
- * one address, so the share does not count there.
+ * Which one yields: of those that have had their time the oldest that has said nothing, else the
+ * oldest. Their time is 1/SHARE of the handshake's; on loopback, where a round trip takes
+ * microseconds, at most LOOPBACK_US since the last word. If the newcomer were refused instead, a
+ * few silent connections could keep all others out for good. If the oldest were closed at once, a
+ * flood could close each honest handshake before its one round trip is over. Meanwhile newcomers
+ * wait in the kernel, where they cost nothing. The address of a newcomer is known only after it is
+ * accepted, and behind a load balancer after its header (proxy.c): if that address has its share
+ * already, the newcomer is told to try again. On loopback all clients have one address, so the
+ * share does not count there (docs/decisions/0087).
  *
  * Invariants: the list is in the order of arrival and holds exactly the connections with
  * is_preauth. A local peer never enters: the kernel has said who it is.
@@ -22,7 +24,8 @@
  */
 #include "net/auth/preauth.h"
 
-#define SHARE 4     /* of the handshake's time, during which a connection keeps its place */
+#define SHARE       4       /* of the handshake's time, during which a connection keeps its place */
+#define LOOPBACK_US 10000   /* a hundred round trips: so long on a machine that has other work */
 
 void net_preauth_init(struct net *net)
 {
@@ -67,16 +70,40 @@ void net_preauth_leave(struct net *net, uint32_t index)
 
 static uint64_t yields_us(const struct net *net, uint32_t index)
 {
-    return net->connections[index].accepted_us + net->settings.handshake_us / SHARE;
+    const struct net_connection *connection = &net->connections[index];
+    uint64_t time_us = net->settings.handshake_us / SHARE;
+    if (connection->peer_kind == WORLD_PEER_REMOTE) {
+        return connection->accepted_us + time_us;
+    }
+    return connection->active_us + (time_us < LOOPBACK_US ? time_us : LOOPBACK_US);
+}
+
+/* The connection whose place is taken next; NET_CONNECTION_NONE: none has had its time, and `us`
+ * says when the first will have. */
+static uint32_t find_yielding(const struct net *net, uint64_t now_us, uint64_t *us)
+{
+    uint32_t oldest = NET_CONNECTION_NONE;
+    *us = UINT64_MAX;
+    for (uint32_t at = net->preauth_first; at != NET_CONNECTION_NONE;
+         at = net->connections[at].preauth_next) {
+        uint64_t at_us = yields_us(net, at);
+        bool is_silent = net->connections[at].state != NET_CHALLENGED;
+        *us = at_us < *us ? at_us : *us;
+        if (at_us <= now_us && is_silent) {
+            return at;
+        }
+        oldest = at_us <= now_us && oldest == NET_CONNECTION_NONE ? at : oldest;
+    }
+    return oldest;
 }
 
 uint64_t net_preauth_free_us(const struct net *net, uint64_t now_us)
 {
+    uint64_t free_us;
     if (net->preauth_count < net->settings.limits->preauth) {
         return 0;
     }
-    uint64_t free_us = yields_us(net, net->preauth_first);
-    return free_us > now_us ? free_us : 0;
+    return find_yielding(net, now_us, &free_us) == NET_CONNECTION_NONE ? free_us : 0;
 }
 
 /* The oldest of those from this address, and how many there are. */
@@ -120,7 +147,9 @@ bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uin
         return false;
     }
     if (*yields == NET_CONNECTION_NONE && net->preauth_count == net->settings.limits->preauth) {
-        *yields = net->preauth_first;
+        uint64_t us;
+        *yields = find_yielding(net, now_us, &us);
+        ASSERT(*yields != NET_CONNECTION_NONE);
     }
     return true;
 }

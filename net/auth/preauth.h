@@ -7,7 +7,7 @@ void net_preauth_init(struct net *net);
 /* Appends a connection; takes out one that was admitted or closed. */
 void net_preauth_enter(struct net *net, uint32_t index);
 void net_preauth_leave(struct net *net, uint32_t index);
-/* When there is a place for one more: 0 (now), or once the oldest one has had its time. */
+/* When there is a place for one more: 0 (now), or once one has had its time. */
 uint64_t net_preauth_free_us(const struct net *net, uint64_t now_us);
 /* True when the peer, which was accepted because net_preauth_free_us() was 0, may have a place;
  * the caller closes connection `yields` for it, unless that is NET_CONNECTION_NONE. False when

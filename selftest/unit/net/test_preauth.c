@@ -3,11 +3,12 @@
  * Goal: connections that have not authenticated hold no more than their places, whatever they do;
  * an honest handshake has its time; admitted clients and local users are not affected. Method: the
  * stage with three such places, two for one address, in a table of four. A connection yields after
- * half a second, a quarter of the handshake's time.
+ * half a second, a quarter of the handshake's time; on loopback after 10 ms of silence.
  */
 #include "selftest/unit/net/net_client.h"
 
-#define YIELDS_US 500000
+#define YIELDS_US          500000
+#define YIELDS_LOOPBACK_US 10000
 
 static uint32_t knock(struct fixture *f, uint64_t address)
 {
@@ -38,7 +39,7 @@ static void test_preauth_beyond_its_places_waits_in_the_kernel(void **state)
     struct fixture *f = *state;
     uint32_t peers[4];
     for (int i = 0; i < 4; i++) {
-        peers[i] = knock(f, 0);
+        peers[i] = knock(f, 1 + (uint64_t)i);
     }
     assert_true(is_accepted(f, peers[2]));
     assert_false(is_accepted(f, peers[3]));
@@ -59,11 +60,11 @@ static void test_oldest_preauth_yields_once_it_has_had_its_time(void **state)
     struct fixture *f = *state;
     uint32_t peers[5];
     for (int i = 0; i < 3; i++) {
-        peers[i] = knock(f, 0);
+        peers[i] = knock(f, 1 + (uint64_t)i);
         fixture_sleep(f, 1000);
     }
-    peers[3] = knock(f, 0);
-    peers[4] = knock(f, 0);
+    peers[3] = knock(f, 4);
+    peers[4] = knock(f, 5);
     fixture_sleep(f, YIELDS_US - 3001);
     assert_false(fake_client_is_closed(&f->fake, peers[0]));
     fixture_sleep(f, 1);
@@ -79,10 +80,9 @@ static void test_oldest_preauth_yields_once_it_has_had_its_time(void **state)
     assert_int_equal(f->stats.connections_displaced, 2);
 }
 
-/* As many as the world has room for, each from another address. */
-static void flood(struct fixture *f)
+/* As many as the world has room for: each from another address; from 0: of loopback. */
+static void flood_from(struct fixture *f, uint64_t address)
 {
-    static uint64_t address = 1;
     for (uint32_t i = 0; i < FAKE_PEERS_MAX; i++) {
         if (f->fake.peers[i].in_use && f->fake.peers[i].server_closed) {
             fake_client_forget(&f->fake, i);
@@ -90,11 +90,18 @@ static void flood(struct fixture *f)
     }
     for (int i = 0; i < 8; i++) {
         uint32_t peer = fake_client_connect(&f->fake, NET_LISTENER_TCP);
-        if (peer != FAKE_NONE) {
+        if (peer != FAKE_NONE && address != 0) {
             f->fake.peers[peer].who =
-                (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = address++};
+                (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = address + (uint64_t)i};
         }
     }
+}
+
+static void flood(struct fixture *f)
+{
+    static uint64_t address = 1;
+    flood_from(f, address);
+    address += 8;
 }
 
 /* Silent connections without end, from many addresses: a client that speaks in time is admitted. */
@@ -102,6 +109,7 @@ static void test_handshake_gets_through_a_flood_of_silent_connections(void **sta
 {
     struct fixture *f = *state;
     uint32_t honest = fake_client_connect(&f->fake, NET_LISTENER_TCP);
+    f->fake.peers[honest].who = (struct world_peer){.kind = WORLD_PEER_REMOTE, .address = 1u << 31};
     for (int i = 0; i < 20 || !is_accepted(f, honest); i++) {
         assert_true(i < 200);
         flood(f);
@@ -147,6 +155,48 @@ static void test_loopback_is_one_address_for_many(void **state)
         assert_false(fake_client_is_closed(&f->fake, peer));
     }
     assert_int_equal(f->stats.connections_refused, 0);
+}
+
+/* A hundred silent connects a second, and more of them: an honest handshake is not held up. */
+static void test_silence_on_loopback_holds_up_no_handshake_for_long(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t round = 0; round < 50; round++) {
+        flood_from(f, 0);
+        uint32_t honest = fake_client_connect(&f->fake, NET_LISTENER_TCP);
+        assert_int_not_equal(honest, FAKE_NONE);
+        uint64_t since_us = f->fake.now_us;
+        while (!is_accepted(f, honest)) {
+            fixture_sleep(f, 1000);
+            assert_true(f->fake.now_us - since_us < 6 * YIELDS_LOOPBACK_US);
+        }
+        admit(f, honest);
+        fake_client_finish(&f->fake, honest);
+        fixture_passes(f, 2);
+    }
+    assert_true(f->stats.connections_displaced > 50);
+}
+
+/* The one that has said HELLO has until its next word; those that have said nothing go first. */
+static void test_on_loopback_silence_yields_before_a_word(void **state)
+{
+    struct fixture *f = *state;
+    f->net.settings.access.tcp_needs_key = true;
+    uint32_t talks = knock(f, 0), silent = knock(f, 0), other = knock(f, 0);
+    fixture_sleep(f, YIELDS_LOOPBACK_US / 2);
+    fixture_hello(f, talks);
+    fixture_sleep(f, YIELDS_LOOPBACK_US / 2);
+    uint32_t next = knock(f, 0);
+    assert_true(is_accepted(f, next) && fake_client_is_closed(&f->fake, silent));
+    fixture_sleep(f, YIELDS_LOOPBACK_US);
+    knock(f, 0);
+    assert_true(fake_client_is_closed(&f->fake, other));
+    assert_false(fake_client_is_closed(&f->fake, talks));
+    fixture_sleep(f, 2 * YIELDS_LOOPBACK_US);
+    fixture_hello(f, next);
+    knock(f, 0);
+    assert_false(fake_client_is_closed(&f->fake, talks));
+    assert_int_equal(f->net.preauth_count, 3);
 }
 
 static void test_admitted_and_local_users_do_not_notice_a_full_preauth(void **state)
@@ -201,6 +251,8 @@ int main(void)
         T(test_handshake_gets_through_a_flood_of_silent_connections),
         T(test_one_address_has_its_share_and_is_told_to_come_again),
         T(test_loopback_is_one_address_for_many),
+        T(test_silence_on_loopback_holds_up_no_handshake_for_long),
+        T(test_on_loopback_silence_yields_before_a_word),
         T(test_admitted_and_local_users_do_not_notice_a_full_preauth),
         T(test_table_full_of_admitted_clients_refuses_others),
         T(test_preauth_that_does_not_read_its_refusal_keeps_its_place_in_the_count),
