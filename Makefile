@@ -95,7 +95,7 @@ LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/flow/*.c)) $(TRACE_
     $(COMMAND_LINE_OBJ)
 LAB_LIB := $(O)/liblab.a
 # The same holds for the simulator.
-SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c selftest/sim/flow/*.c) \
+SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c selftest/sim/*/*.c) \
     selftest/fake/fake_engine.c \
     selftest/fake/gguf_file.c $(wildcard selftest/fake/naive_*.c selftest/fake/sched_view.c)) \
     $(COMMAND_LINE_OBJ)

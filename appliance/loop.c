@@ -101,6 +101,7 @@ static void bind_quotas(struct loop *loop, const struct config_keys *keys)
     struct quotas quotas;
     config_quotas_fill(&quotas, keys, loop->settings.limits);
     quota_bind(&loop->calls.quota, &quotas, QUOTA_CALLS);
+    quota_bind(&loop->sched.quota, &quotas, QUOTA_PROGRAMS);
     net_bind_quotas(&loop->net, &quotas);
 }
 

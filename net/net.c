@@ -152,6 +152,8 @@ void net_init(struct net *net, const struct net_settings *settings,
 void net_bind_quotas(struct net *net, const struct quotas *quotas)
 {
     quota_bind(&net->quota, quotas, QUOTA_CONNECTIONS);
+    quota_bind(&net->replies.quota, quotas, QUOTA_REPLIES);
+    quota_bind(&net->replies.tokens_quota, quotas, QUOTA_REPLY_TOKENS);
 }
 
 /* ---- listeners ------------------------------------------------------------------------------- */

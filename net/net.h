@@ -119,11 +119,15 @@ struct net_connection {
 };
 
 struct net_reply;
-struct net_replies {               /* how the last calls ended (net/replies.c) */
-    struct net_reply *records;    /* [limits.replies] */
-    uint64_t records_first, records_next;   /* counted since boot: kept are those in between */
-    uint32_t *tokens;               /* [limits.reply_tokens] */
-    uint64_t tokens_next;
+struct net_replies {                /* how the last calls ended (net/replies.c) */
+    struct net_reply *records;      /* [limits.replies] */
+    uint32_t free;                  /* the first that is free, or CALL_NONE */
+    uint64_t kept;                  /* since boot */
+    struct { uint32_t first, last; } of[QUOTA_ACCOUNTS_MAX];    /* of each account, oldest first */
+    struct quota quota, tokens_quota;
+    uint32_t *tokens;               /* (chunks, NET_REPLY_CHUNK) */
+    uint32_t *chunk_next;           /* [chunks]: of the same reply, or of the free ones */
+    uint32_t chunk_free;
     uint32_t *heads;                /* (domain, program id, call id) -> place of a record */
     uint32_t heads_count;
 };
@@ -143,6 +147,7 @@ struct net_key {
     uint32_t calls_max, calls_open;
 };
 
+#define NET_REPLY_CHUNK 16u             /* tokens */
 #define NET_REFUSALS_PER_SECOND 8       /* that are noted */
 struct net_refusal {                /* of a client, of a frame; for the log */
     uint64_t at_us;

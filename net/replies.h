@@ -8,8 +8,10 @@ struct net_reply {
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];  /* the key, with domain and done.call_id */
     uint64_t request;               /* net_reply_request() of its CALL */
     struct wire_done done;          /* as it was framed for the client */
-    uint64_t tokens_first;          /* its tokens in the ring, counted since boot */
-    uint32_t chain_next;            /* place in the ring of records, or CALL_NONE */
+    uint64_t number;                /* counted since boot, from 1; 0: free */
+    uint32_t chunk;                 /* of its first tokens, or CALL_NONE */
+    uint32_t chain_next;            /* record with the same hash, or CALL_NONE */
+    uint32_t next;                  /* the next one of its account, or of the free ones */
 };
 
 void net_replies_plan_memory(struct memory_plan *plan, const struct limits *limits);
@@ -19,7 +21,9 @@ uint64_t net_reply_request(const uint8_t *payload, uint32_t payload_bytes);
 /* How the call with these ids ended, or NULL. */
 const struct net_reply *net_reply_find(const struct net *net, uint64_t domain,
                                            const uint8_t *program_id, uint64_t call_id);
-/* Keeps the reply of a call; the oldest ones make room. A call that failed is not kept. */
+/* Keeps the reply of a call; the oldest ones make room, first of the account that has most beyond
+ * its minimum. A call that failed is not kept; nor is one for which there is no room beside what
+ * others have as minimums. */
 void net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done);
 /* Its done.generated_tokens tokens. */
 void net_reply_tokens(const struct net *net, const struct net_reply *reply,

@@ -252,24 +252,45 @@ static void check_program_calls(const struct sched *sched, uint32_t program_inde
     ASSERT(program->engine == SCHED_ENGINE_NONE || program->engine < sched->settings.engines);
 }
 
-/* Returns how many programs are idle. */
-static uint32_t check_idle(const struct sched *sched)
+/* Returns how many programs of the account are idle. */
+static uint32_t check_idle_of(const struct sched *sched, uint32_t account)
 {
     uint32_t count = 0;
     uint32_t before = SCHED_PROGRAM_NONE;
-    uint32_t i = sched->idle_head;
+    uint32_t i = sched->idle[account].head;
     while (i != SCHED_PROGRAM_NONE) {
         const struct program *program = &sched->programs[i];
         ASSERT(++count <= sched->programs_count);
         ASSERT(program->in_use && program->active_calls == 0);
-        ASSERT(program->idle_prev == before);
+        ASSERT(program->idle_prev == before && quota_account(program->domain) == account);
         ASSERT(before == SCHED_PROGRAM_NONE ||
                sched->programs[before].idle_since_us <= program->idle_since_us);
         before = i;
         i = program->idle_next;
     }
-    ASSERT(sched->idle_tail == before);
+    ASSERT(sched->idle[account].tail == before);
     return count;
+}
+
+/* Returns how many programs are idle. */
+static uint32_t check_idle(const struct sched *sched)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        count += check_idle_of(sched, i);
+    }
+    return count;
+}
+
+static void check_quota(const struct sched *sched)
+{
+    uint32_t counted[QUOTA_ACCOUNTS_MAX] = {0};
+    for (uint32_t i = 0; i < sched->settings.programs; i++) {
+        const struct program *program = &sched->programs[i];
+        counted[quota_account(program->domain)] += program->in_use;
+    }
+    quota_check(&sched->quota);
+    ASSERT(memcmp(counted, sched->quota.used_by, sizeof counted) == 0);
 }
 
 static void check_programs(const struct sched *sched)
@@ -290,6 +311,7 @@ static void check_programs(const struct sched *sched)
     }
     ASSERT(in_use == sched->programs_count);
     ASSERT(idle == check_idle(sched));
+    check_quota(sched);
     ASSERT(active_calls == sched->open_calls);
     for (uint32_t i = sched->program_free; i != SCHED_PROGRAM_NONE; in_use++) {
         ASSERT(in_use < sched->settings.programs);

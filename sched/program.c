@@ -11,11 +11,14 @@
  * its past: the price of a bounded table. With a half-life the past fades: service is halved
  * when it is needed, once for each whole half-life since the last time, so no pass goes over the
  * table; what a text page or an answer shows may not be halved yet.
- * Invariants: an entry is on the free list, or in exactly one hash chain. It is in the idle list
- * exactly when it has no open call. The idle list is in the order in which programs became idle, so
- * the next stale program and the next one to give up its entry are both its head.
+ * Accounts: an entry that is needed is given up by the account that has most beyond its minimum
+ * (config/base/quota.h), its longest idle program first. So a tenant that names a fresh program for
+ * each call pushes out its own.
+ * Invariants: an entry is on the free list, or in exactly one hash chain. It is in the idle list of
+ * its account exactly when it has no open call. These lists are in the order in which programs
+ * became idle, so the next stale program and the next one to give up its entry are heads.
  * Bounds: lookup O(chain): O(1) expected, whatever ids clients choose, because the hash is keyed.
- * Everything else O(1).
+ * O(accounts) to find the longest idle one; everything else O(1).
  */
 #include "sched/program.h"
 
@@ -64,38 +67,73 @@ void sched_program_init(struct sched *sched, struct arena *arena)
     }
     sched->programs_count = 0;
     sched->program_free = 0;
-    sched->idle_head = sched->idle_tail = SCHED_PROGRAM_NONE;
+    quota_init(&sched->quota, count);
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        sched->idle[i] = (struct sched_idle){SCHED_PROGRAM_NONE, SCHED_PROGRAM_NONE};
+    }
+}
+
+static struct sched_idle *idle_of(struct sched *sched, const struct program *program)
+{
+    return &sched->idle[quota_account(program->domain)];
 }
 
 static void idle_append(struct sched *sched, uint32_t index, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
+    struct sched_idle *idle = idle_of(sched, program);
     ASSERT(program->active_calls == 0);
     program->idle_since_us = now_us;
     program->idle_next = SCHED_PROGRAM_NONE;
-    program->idle_prev = sched->idle_tail;
-    if (sched->idle_tail != SCHED_PROGRAM_NONE) {
-        sched->programs[sched->idle_tail].idle_next = index;
+    program->idle_prev = idle->tail;
+    if (idle->tail != SCHED_PROGRAM_NONE) {
+        sched->programs[idle->tail].idle_next = index;
     } else {
-        sched->idle_head = index;
+        idle->head = index;
     }
-    sched->idle_tail = index;
+    idle->tail = index;
 }
 
 static void idle_remove(struct sched *sched, uint32_t index)
 {
     const struct program *program = &sched->programs[index];
-    ASSERT(sched->idle_head != SCHED_PROGRAM_NONE);
+    struct sched_idle *idle = idle_of(sched, program);
+    ASSERT(idle->head != SCHED_PROGRAM_NONE);
     if (program->idle_prev != SCHED_PROGRAM_NONE) {
         sched->programs[program->idle_prev].idle_next = program->idle_next;
     } else {
-        sched->idle_head = program->idle_next;
+        idle->head = program->idle_next;
     }
     if (program->idle_next != SCHED_PROGRAM_NONE) {
         sched->programs[program->idle_next].idle_prev = program->idle_prev;
     } else {
-        sched->idle_tail = program->idle_prev;
+        idle->tail = program->idle_prev;
     }
+}
+
+/* Since when the longest idle program of each account has been idle. */
+static void fill_ages(const struct sched *sched, uint64_t ages[QUOTA_ACCOUNTS_MAX])
+{
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        uint32_t head = sched->idle[i].head;
+        ages[i] = head != SCHED_PROGRAM_NONE ? sched->programs[head].idle_since_us
+                                             : QUOTA_AGE_NONE;
+    }
+}
+
+/* The program that has been idle longest, or NONE. */
+static uint32_t longest_idle(const struct sched *sched)
+{
+    uint32_t found = SCHED_PROGRAM_NONE;
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        uint32_t head = sched->idle[i].head;
+        if (head != SCHED_PROGRAM_NONE &&
+            (found == SCHED_PROGRAM_NONE ||
+             sched->programs[head].idle_since_us < sched->programs[found].idle_since_us)) {
+            found = head;
+        }
+    }
+    return found;
 }
 
 static bool is_named(const struct program *program, uint64_t domain, const uint8_t *id)
@@ -134,6 +172,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     sched_need_forgotten(sched, index);
     idle_remove(sched, index);
     sched_tenant_leave(sched, program->tenant);
+    quota_give(&sched->quota, quota_account(program->domain), 1);
     *program = (struct program){.hash_next = sched->program_free};
     sched->program_free = index;
     sched->programs_count--;
@@ -159,6 +198,7 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     }
     *chain = index;
     sched_tenant_enter(sched, tenant);
+    quota_take(&sched->quota, quota_account(domain), 1);
     idle_append(sched, index, now_us);
     sched->programs_count++;
     sched->stats->programs_started++;
@@ -166,17 +206,31 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
                          (struct event_what){.kind = EVENT_PROGRAM_STARTED});
 }
 
+/* An entry for a program of this domain; false: all that could be given up have open calls. */
+static bool make_place(struct sched *sched, uint64_t domain, uint64_t now_us)
+{
+    uint64_t ages[QUOTA_ACCOUNTS_MAX];
+    uint32_t account = quota_account(domain);
+    if (quota_room(&sched->quota, account) > 0) {
+        return true;
+    }
+    fill_ages(sched, ages);
+    uint32_t victim = quota_victim(&sched->quota, account, 1, ages);
+    if (victim == QUOTA_ACCOUNT_NONE) {
+        return false;
+    }
+    forget(sched, sched->idle[victim].head, EVENT_PROGRAM_FORGOTTEN, now_us);
+    sched->stats->programs_expired++;
+    return true;
+}
+
 enum status sched_program_start(struct sched *sched, uint64_t domain, const uint8_t *id,
                                 uint64_t now_us, uint32_t *found)
 {
     uint32_t index = sched_program_find(sched, domain, id);
     if (index == SCHED_PROGRAM_NONE) {
-        if (sched->program_free == SCHED_PROGRAM_NONE) {
-            if (sched->idle_head == SCHED_PROGRAM_NONE) {
-                return STATUS_BUSY_PROGRAMS;
-            }
-            forget(sched, sched->idle_head, EVENT_PROGRAM_FORGOTTEN, now_us);
-            sched->stats->programs_expired++;
+        if (!make_place(sched, domain, now_us)) {
+            return STATUS_BUSY_PROGRAMS;
         }
         index = sched->program_free;
         create(sched, domain, id, now_us);
@@ -254,24 +308,30 @@ void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_u
     }
 }
 
-uint64_t sched_program_next_us(const struct sched *sched)
+static uint64_t due_us(const struct sched *sched, uint32_t index)
 {
-    uint64_t due_us = 0;
-    if (sched->idle_head == SCHED_PROGRAM_NONE ||
-        __builtin_add_overflow(sched->programs[sched->idle_head].idle_since_us,
-                               sched->settings.program_idle_us, &due_us)) {
+    uint64_t at_us = 0;
+    if (index == SCHED_PROGRAM_NONE ||
+        __builtin_add_overflow(sched->programs[index].idle_since_us,
+                               sched->settings.program_idle_us, &at_us)) {
         return UINT64_MAX;
     }
-    return due_us;
+    return at_us;
+}
+
+uint64_t sched_program_next_us(const struct sched *sched)
+{
+    return due_us(sched, longest_idle(sched));
 }
 
 void sched_program_expire(struct sched *sched, uint64_t now_us)
 {
     for (uint32_t i = 0; i < PROGRAM_EXPIRE_PER_PASS_MAX; i++) {
-        if (sched_program_next_us(sched) > now_us) {
+        uint32_t index = longest_idle(sched);
+        if (due_us(sched, index) > now_us) {
             return;
         }
-        forget(sched, sched->idle_head, EVENT_PROGRAM_FORGOTTEN, now_us);
+        forget(sched, index, EVENT_PROGRAM_FORGOTTEN, now_us);
         sched->stats->programs_expired++;
     }
 }

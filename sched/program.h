@@ -7,8 +7,8 @@ void sched_program_plan_memory(struct memory_plan *plan, uint32_t programs);
 void sched_program_init(struct sched *sched, struct arena *arena);
 /* O(chain), or SCHED_PROGRAM_NONE. */
 uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const uint8_t *id);
-/* Finds it or makes it; a full table gives up the program that has been idle longest. An idle
- * program is young again. BUSY_PROGRAMS: every program has open calls. */
+/* Finds it or makes it; a full table gives up the longest idle program of the account that has most
+ * beyond its minimum. An idle program is young again. BUSY_PROGRAMS: those all have open calls. */
 MUST_CHECK enum status sched_program_start(struct sched *sched, uint64_t domain,
                                            const uint8_t *id, uint64_t now_us, uint32_t *program);
 /* BAD_PROGRAM_UNKNOWN; BAD_PROGRAM_ACTIVE: it has open calls. `ended` gets its last state. */

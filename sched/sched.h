@@ -127,7 +127,7 @@ struct program {
     uint64_t halved_us;             /* private: service_us is up to date with this time */
     uint64_t salt;                  /* private: names its KV: never given twice */
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
-    uint32_t idle_next, idle_prev;  /* private: idle programs, oldest first */
+    uint32_t idle_next, idle_prev;  /* private: idle ones of its account, oldest first */
     uint64_t idle_since_us;         /* private: since when it has had no open call */
 };
 
@@ -190,7 +190,9 @@ struct sched {
     uint32_t suspects;              /* of them, those in whose step a worker has died */
     struct times times;
     /* private: only sched/ */
-    uint32_t programs_count, program_free, idle_head, idle_tail;
+    uint32_t programs_count, program_free;
+    struct quota quota;             /* entries of the process table */
+    struct sched_idle { uint32_t head, tail; } idle[QUOTA_ACCOUNTS_MAX];   /* oldest first */
     uint32_t job_free;
     uint64_t program_salt;          /* of the program that started last */
     uint64_t places_at_heads, places_at_tails;      /* of queues, given so far (engine/need.c) */

@@ -14,7 +14,8 @@
  * The bounds of all tables come from one place, config_quotas_fill() (config/keys.h); each stage
  * binds its own row at boot and at a reload.
  * Invariants: used is the sum of used_by, owed that of what is missing to the minimums. A reload
- * may leave accounts above what they may have: they then get nothing until they are below.
+ * may leave accounts above what they may have: they get nothing then, until they are below, but in
+ * exchange for what is given up.
  * Bounds: O(1), and O(accounts) to bind and to choose a victim.
  */
 #include <stdbool.h>
@@ -117,7 +118,7 @@ static inline uint32_t quota_room(const struct quota *quota, uint32_t account)
 static inline void quota_take(struct quota *quota, uint32_t account, uint32_t count)
 {
     uint32_t owed = quota_owed(quota, account);
-    ASSERT(count <= quota_room(quota, account));
+    ASSERT(quota->used <= quota->total && count <= quota->total - quota->used);
     quota->used_by[account] += count;
     quota->used += count;
     quota->owed -= owed - quota_owed(quota, account);

@@ -2,11 +2,10 @@
 """A trust domain is an account: whatever a tenant takes, another has its minimum of connections,
 calls, programs and kept replies, and its handshakes."""
 import socket
-import struct
 import threading
 import time
 
-from appliance import HANG_S, NOISE, Appliance, TextFile
+from appliance import NOISE, Appliance, TextFile, wait_for
 from protocol import ERROR, Client
 from test_auth import ALICE, BOB, PROMPT
 
@@ -93,3 +92,108 @@ def test_a_line_gives_a_domain_its_own_numbers():
             a.standing_still():
         assert start_until_refused(alice)[0] == 3
         assert start_until_refused(bob)[0] == 13
+
+
+# ---- T2: programs, their KV, kept replies --------------------------------------------------------
+
+TABLES = ("limits.programs=64", "limits.replies=64")
+LONG = [3 + i % 200 for i in range(100)]
+
+
+def displace(client, count, first=1):
+    """So many calls of a token each, every one of a program of its own, a few at a time."""
+    for number in range(first, first + count, 4):
+        for call in range(number, number + 4):
+            client.start(call, PROMPT, program=b"displace %07d" % call, max_tokens=1)
+        for call in range(number, number + 4):
+            client.finish(call).check()
+
+
+def expect_kept(client, stats):
+    """The reply of call 1 is on record, and the program's KV where call 2 finds it."""
+    replayed = stats()["calls_replayed"]
+    client.generate(1, LONG, again=True, max_tokens=8).check()
+    assert stats()["calls_replayed"] == replayed + 1
+    done = client.generate(2, LONG, max_tokens=8).check().done
+    assert done["cached_tokens"] > 90, done
+
+
+def test_a_tenant_cannot_push_out_programs_and_replies():
+    with TextFile(KEYS, 0o600) as path, keyed(path, *TABLES) as a, \
+            Client(a.tcp, key=ALICE) as alice, Client(a.tcp, key=BOB) as bob:
+        bob.generate(1, LONG, max_tokens=8).check()
+        displace(alice, 200)
+        expect_kept(bob, a.stats)
+        alice.generate(200, PROMPT, again=True, program=b"displace 0000200",
+                       max_tokens=1).check()
+
+
+# ---- T3: handshakes on loopback ------------------------------------------------------------------
+
+class Silence:
+    """Connects to the appliance so many times a second, and says nothing."""
+
+    def __init__(self, address, per_second=100):
+        self.address, self.pause_s = address, 1 / per_second
+        self.sockets, self.ends = [], threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.ends.is_set():
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex(self.address)
+            self.sockets.append(s)
+            if len(self.sockets) > 200:         # the appliance has closed it long ago
+                self.sockets.pop(0).close()
+            self.ends.wait(self.pause_s)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
+        close_all(self.sockets)
+
+
+def handshake_ms(a, key):
+    start = time.monotonic()
+    Client(a.tcp, key=key).close()
+    return 1000 * (time.monotonic() - start)
+
+
+def timed_handshakes(a, key, count=20):
+    """Prints how long they take; the machine decides, so nothing is said of it."""
+    times = sorted(handshake_ms(a, key) for _ in range(count))
+    print("handshakes: median %.1f ms, longest %.1f ms of %d" %
+          (times[count // 2], times[-1], count))
+
+
+def test_handshakes_get_through_silent_connects():
+    with TextFile(KEYS, 0o600) as path, keyed(path) as a, Silence(a.tcp):
+        wait_for(lambda: a.stats()["connections_displaced"] > 16, "silent ones are displaced")
+        timed_handshakes(a, BOB)
+
+
+# ---- all of it -----------------------------------------------------------------------------------
+
+def test_a_tenant_that_does_all_of_it_takes_nothing_of_another():
+    with TextFile(KEYS, 0o600) as path, \
+            keyed(path, *TABLES, "limits.connections=32", "limits.calls=32",
+                  "limits.calls_per_connection=32") as a, Client(a.tcp, key=BOB) as bob:
+        bob.generate(1, LONG, max_tokens=8).check()
+        with Silence(a.tcp):
+            held = knock_until_refused(a, ALICE)
+            displace(held[0], 100)
+            for number, client in enumerate(held[1:]):
+                client.start(number, PROMPT, max_tokens=400)
+            timed_handshakes(a, BOB)
+            for number in range(3, 11):         # its minimum is 8 calls
+                bob.start(number, PROMPT, max_tokens=4)
+            for number in range(3, 11):
+                bob.finish(number).check()
+            displace(held[0], 100, 101)
+            expect_kept(bob, a.stats)
+            close_all(held)

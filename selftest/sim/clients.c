@@ -27,6 +27,9 @@ static struct sim_client *client_at(struct sim *sim, uint32_t index)
 uint64_t sim_client_domain(const struct sim *sim, uint32_t index)
 {
     const struct sim_client *client = &sim->clients[index];
+    if (client->listener == SIM_LISTENER_TCP && sim->swarm.has_keys) {
+        return (UINT64_C(1) << 32) + sim->keys.keys[client->key].domain;
+    }
     return client->listener == SIM_LISTENER_UNIX ? 1 + client->uid : 0;
 }
 
@@ -39,11 +42,15 @@ void sim_clients_init(struct sim *sim)
         client->next_us = UINT64_MAX;
         client->listener = i % 3 == 0 ? SIM_LISTENER_TCP : SIM_LISTENER_UNIX;
         client->uid = i % 3 == 1 ? USER : 0;
+        client->key = i / 3 % SIM_KEYS;
         client->is_hostile = i < sim->swarm.hostiles;
         uint32_t others = sim->swarm.hostiles + sim->swarm.operators;
         client->is_operator = !client->is_hostile && i < others;
         client->has_flows = i >= others && i < others + sim->swarm.flow_clients;
         client->listener = client->is_operator ? SIM_LISTENER_TEXT : client->listener;
+        if (client->has_flows && sim->swarm.has_keys) {     /* they know of no keys */
+            client->listener = SIM_LISTENER_UNIX;
+        }
         if (client->has_flows && sim->swarm.flows_apart) {
             client->listener = SIM_LISTENER_UNIX;
             client->uid = FLOW_USER + i % 2;

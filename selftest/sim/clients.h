@@ -14,14 +14,15 @@
 #define SIM_TEXT_BYTES      2048        /* of a call's tokens, replacements included */
 #define SIM_PROGRAMS_MAX    16
 #define SIM_CLASSES_MAX     8
+#define SIM_KEYS            4
 
-enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_OPEN };
+enum sim_client_state { SIM_AWAY, SIM_GREETING, SIM_PROVING, SIM_OPEN };
 
 struct sim_client {
     bool is_hostile, is_operator;   /* raw_clients.c */
     bool has_flows;                 /* flow/clients.c */
     enum sim_client_state state;
-    uint32_t listener, uid;         /* of every connection: they give its trust domain */
+    uint32_t listener, uid, key;    /* of every connection: they give its trust domain */
     uint32_t peer;
     struct agx agx;
     uint64_t next_us;               /* when it acts again */

@@ -100,6 +100,9 @@ static const struct invariant_row {
                             "not read", EACH_PASS, check_patience},
     [INVARIANT_NAMES] = {"the ids of a call mean nothing in another trust domain", NOW_AND_THEN,
                          check_names},
+    [INVARIANT_ACCOUNTS] = {"no key has more calls than it may, no account more than its bound; "
+                            "what is free is at least what others have not used of their minimums",
+                            EACH_PASS, invariants_check_accounts},
 };
 
 const char *invariant_text(enum invariant invariant)
@@ -273,10 +276,11 @@ static void check_patience(struct sim *sim)
 static void check_names(struct sim *sim)
 {
     const struct net *net = &sim->loop.net;
-    for (uint64_t n = net->replies.records_first; n < net->replies.records_next; n++) {
-        const struct net_reply *reply = &net->replies.records[n % sim->limits.replies];
-        SIM_REQUIRE(sim, net_reply_find(net, ~reply->domain, reply->program_id,
-                                        reply->done.call_id) == NULL,
+    for (uint32_t i = 0; i < sim->limits.replies; i++) {
+        const struct net_reply *reply = &net->replies.records[i];
+        SIM_REQUIRE(sim, reply->number == 0 ||
+                             net_reply_find(net, ~reply->domain, reply->program_id,
+                                            reply->done.call_id) == NULL,
                     INVARIANT_NAMES, "a stranger is given the reply of call %llu",
                     (unsigned long long)reply->done.call_id);
     }

@@ -17,7 +17,7 @@ enum invariant {
     INVARIANT_ANSWER, INVARIANT_HEALTH, INVARIANT_DETERMINISM, INVARIANT_CRASH, INVARIANT_HANG,
     INVARIANT_ORPHANS, INVARIANT_NEWS, INVARIANT_TEXT,
     INVARIANT_STREAM, INVARIANT_WORKFLOW, INVARIANT_ROUTE, INVARIANT_ENGINE, INVARIANT_POISON,
-    INVARIANT_PATIENCE, INVARIANT_NAMES,
+    INVARIANT_PATIENCE, INVARIANT_NAMES, INVARIANT_ACCOUNTS,
     INVARIANTS
 };
 
@@ -50,13 +50,17 @@ void invariants_note_plan(struct sim *sim, uint32_t engine);
 void invariants_check(struct sim *sim);
 /* From time to time; O(everything). */
 void invariants_audit(struct sim *sim);
-/* ---- invariants_kv.c ------------------------------------------------------------------------- */
+/* ---- invariants/kv.c ------------------------------------------------------------------------- */
 
 void invariants_check_blocks(struct sim *sim);
 void invariants_check_isolation(struct sim *sim);
 void invariants_check_contents(struct sim *sim);
 
-/* ---- invariants_engine.c --------------------------------------------------------------------- */
+/* ---- invariants/accounts.c ------------------------------------------------------------------- */
+
+void invariants_check_accounts(struct sim *sim);
+
+/* ---- invariants/engine.c --------------------------------------------------------------------- */
 
 void invariants_check_engines(struct sim *sim);
 

@@ -362,7 +362,8 @@ static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint1
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&
             (sim->swarm.programs * DOMAINS > sim->limits.programs || sim->swarm.hostiles > 0 ||
-             sim->swarm.flow_clients > 0)) ||
+             sim->swarm.flow_clients > 0 || sim->swarm.has_keys)) ||
+           (code == status_wire(STATUS_BUSY_CALLS_OF_KEY) && sim->swarm.has_keys) ||
            (code == status_wire(STATUS_BUSY_CALLS_OF_PROG) &&
             sim->limits.calls_per_program < sim->limits.calls) ||
            (code == status_wire(STATUS_BUSY_DRAINING) && sim->orders.drain) ||

@@ -217,7 +217,9 @@ void sim_boot(struct sim *sim)
         .vocab = vocab,
         .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
         .drain_us = sim->options.limits_drain.number,
+        .keys = sim->swarm.has_keys ? &sim->keys : NULL,
     };
+    config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
     SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
                 INVARIANT_WORLD, "%s", error.text);
     loop_init(&sim->loop, &settings, &sim->world, &sim->arena);

@@ -87,7 +87,7 @@ void sim_client_part(struct sim *sim, uint32_t index)
 static void broken(struct sim *sim, uint32_t index, enum agx_result why)
 {
     struct sim_client *client = client_at(sim, index);
-    bool is_refusal = why == AGX_ERROR_BUSY && client->state == SIM_GREETING;
+    bool is_refusal = why == AGX_ERROR_BUSY && client->state != SIM_OPEN;
     bool is_deadline = why == AGX_ERROR_REFUSED && client->excused &&
                        agx_fault(&client->agx)->code == status_wire(STATUS_GONE_DEADLINE);
     sim_say(sim, "client %u: %s", index, agx_result_text(why));
@@ -102,7 +102,7 @@ void sim_client_gone(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     sim_say(sim, "client %u: the connection is gone", index);
-    SIM_REQUIRE(sim, client->excused || client->state == SIM_GREETING || sim->orders.drain,
+    SIM_REQUIRE(sim, client->excused || client->state != SIM_OPEN || sim->orders.drain,
                 INVARIANT_CLOSE, "client %u, which did nothing wrong, was disconnected", index);
     sim_client_part(sim, index);
 }
@@ -125,13 +125,32 @@ static void write_bytes(struct sim *sim, uint32_t index)
     }
 }
 
+/* The welcome, and where it asks for a key, the answer to its proof. */
+static enum agx_result next_greeting(struct sim *sim, struct sim_client *client)
+{
+    static const uint8_t nonce[WIRE_NONCE_BYTES] = "a client's nonce";
+    struct agx_key key = {.id = ""};
+    if (client->state == SIM_PROVING) {
+        return agx_session_admitted(&client->agx);
+    }
+    enum agx_result result = agx_session_welcome(&client->agx);
+    if (result != AGX_OK || !client->agx.welcome.needs_key) {
+        return result;
+    }
+    memcpy(key.id, sim->keys.keys[client->key].id, sizeof key.id);
+    memcpy(key.secret, sim->keys.keys[client->key].secret, sizeof key.secret);
+    client->state = SIM_PROVING;
+    result = agx_session_auth(&client->agx, &key, nonce);
+    return result == AGX_OK ? agx_session_admitted(&client->agx) : result;
+}
+
 static enum agx_result next_event(struct sim *sim, uint32_t index, struct agx_event *event)
 {
     struct sim_client *client = client_at(sim, index);
     if (client->state == SIM_OPEN) {
         return agx_session_next(&client->agx, event);
     }
-    enum agx_result result = agx_session_welcome(&client->agx);
+    enum agx_result result = next_greeting(sim, client);
     if (result == AGX_OK) {
         client->state = SIM_OPEN;
         if (client->has_session) {

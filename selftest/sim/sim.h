@@ -19,6 +19,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 
+#include "config/keys.h"
 #include "config/model/gguf.h"
 #include "selftest/sim/clients.h"
 #include "selftest/sim/invariants.h"
@@ -97,6 +98,8 @@ struct sim {
     struct options options;
     struct limits limits;
     struct config_prefixes prefixes;
+    struct config_keys keys;        /* where clients on TCP have one; else there are none */
+    struct quotas quotas;           /* of the accounts */
     uint32_t prefix_tokens[CONFIG_PREFIXES_MAX][SIM_CONTEXT_MAX];
     struct fake_declared declared;
     struct vocab wordless;          /* without texts; the other one is in words.c */

@@ -179,6 +179,40 @@ static void draw_net(struct sim *sim)
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
 }
 
+#define KEY_DOMAINS 3               /* at most */
+
+/* A key for each client on TCP in turn; several may be of one domain, and some domains have numbers
+ * of their own, but for connections: in the calm phase none leaves for another. */
+static void draw_keys(struct sim *sim)
+{
+    struct config_keys *keys = &sim->keys;
+    sim->swarm.has_keys = sim_choose(sim, 2) == 1;
+    if (!sim->swarm.has_keys) {
+        return;
+    }
+    set(sim, "auth.tcp=psk");
+    set(sim, "auth.keys=drawn");
+    set(sim, "net.unix=/drawn");
+    set(sim, "limits.reserve=0.%03u", sim_choose(sim, 901));
+    set(sim, "limits.calls_per_key=%u", small(sim, 1, SIM_CALLS_MAX));
+    keys->domains_count = sim_between(sim, 1, KEY_DOMAINS);
+    keys->count = SIM_KEYS;
+    for (uint32_t i = 0; i < keys->domains_count; i++) {
+        keys->weights[i] = 1;           /* the naive scheduler's */
+        keys->domains[i][0] = (char)('a' + i);
+        for (enum quota_kind kind = 0; kind < QUOTA_KINDS; kind++) {
+            bool has_word = sim_choose(sim, 8) == 7 && kind != QUOTA_CONNECTIONS;
+            keys->quotas[i][kind] = has_word ? (struct quota_bounds){0, small(sim, 1, 64)}
+                                             : (struct quota_bounds){0, 0};
+        }
+    }
+    for (uint32_t i = 0; i < SIM_KEYS; i++) {
+        keys->keys[i] = (struct config_key){.domain = i % keys->domains_count,
+                                            .calls_max = sim_choose(sim, 2) * small(sim, 1, 8)};
+        keys->keys[i].id[0] = keys->keys[i].secret[0] = (uint8_t)('k' + i);
+    }
+}
+
 /* Half of the runs have none, since lockstep ends when one is opened; of those with a vocabulary,
  * without which none can be opened, fewer. */
 static void draw_workflows(struct sim *sim)
@@ -305,6 +339,7 @@ void swarm_draw(struct sim *sim)
     draw_kv(sim, context_tokens);
     draw_net(sim);
     draw_workflows(sim);
+    draw_keys(sim);
     swarm_derive(sim);
     draw_prefixes(sim);
     draw_faults(sim);

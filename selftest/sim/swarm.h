@@ -32,6 +32,7 @@ struct swarm {
     bool excuses_all;               /* every client may miss a deadline of net */
     uint32_t action_weights[8];     /* clients.c */
     uint32_t deadline_rate;         /* one call in so many has a deadline */
+    bool has_keys;                  /* clients on TCP prove one */
     uint32_t appetite;              /* open calls from which on a client makes none */
 };
 

@@ -131,6 +131,74 @@ static void test_a_domain_that_is_alone_has_all(void **state)
     }
 }
 
+/* ---- kept replies ---------------------------------------------------------------------------- */
+
+/* Calls that end at once, from this id on. */
+static void run_calls(struct fixture *f, uint32_t peer, uint64_t first, uint32_t count)
+{
+    for (uint64_t id = first; id < first + count; id++) {
+        struct wire_call call = fixture_wire_call(id);
+        fixture_send_call(f, peer, &call);
+        fixture_passes(f, 2);
+        fixture_generate(f, f->last_call, FIXTURE_BYTE(id));
+        fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
+        fixture_passes(f, 2);
+        while (fixture_receive(f, peer, &got)) {
+        }
+    }
+}
+
+static bool is_kept(struct fixture *f, uint32_t peer, uint64_t id)
+{
+    struct wire_call call = fixture_wire_call(id);
+    uint64_t replayed = f->stats.calls_replayed;
+    fixture_send_call(f, peer, &call);
+    fixture_passes(f, 2);
+    if (f->stats.calls_replayed > replayed) {
+        return true;
+    }
+    fixture_finish(f, f->last_call, CALL_FINISH_FAILED, STATUS_DEVICE_FAILED);
+    fixture_passes(f, 2);
+    return false;
+}
+
+/* Of four records blue has one for itself. */
+static void test_replies_of_one_domain_push_out_its_own(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t red = open_member(f, 0), blue = open_member(f, 1);
+    run_calls(f, blue, 1, 3);
+    run_calls(f, red, 1, 40);
+    assert_true(is_kept(f, red, 40));
+    assert_false(is_kept(f, red, 1));
+    assert_true(is_kept(f, blue, 3));
+    run_calls(f, blue, 10, 3);              /* blue has no more than its part beyond that */
+    assert_true(is_kept(f, red, 40));
+}
+
+static void test_tokens_of_replies_are_divided_too(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t red = open_member(f, 0), blue = open_member(f, 1);
+    run_calls(f, blue, 1, 1);
+    for (uint64_t id = 1; id < 10; id++) {
+        struct wire_call call = fixture_wire_call(id);
+        call.max_tokens = 60;
+        fixture_send_call(f, red, &call);
+        fixture_passes(f, 2);
+        for (uint32_t i = 0; i < 55; i++) {
+            fixture_generate(f, f->last_call, FIXTURE_BYTE(i));
+        }
+        fixture_finish(f, f->last_call, CALL_FINISH_EOS, STATUS_OK);
+        fixture_passes(f, 4);
+        while (fixture_receive(f, red, &got)) {
+        }
+        assert_true(f->net.replies.tokens_quota.used_by[1] <= 75);      /* of 100 */
+    }
+    assert_int_equal(f->net.replies.quota.used_by[1], 1);
+    assert_true(is_kept(f, blue, 1));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup_divided)
@@ -139,6 +207,8 @@ int main(void)
         T(test_one_domain_cannot_take_all_call_slots),
         T(test_a_reload_divides_anew),
         T(test_a_domain_that_is_alone_has_all),
+        T(test_replies_of_one_domain_push_out_its_own),
+        T(test_tokens_of_replies_are_divided_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

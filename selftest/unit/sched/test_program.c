@@ -5,6 +5,8 @@
  */
 #include "selftest/unit/sched/bench.h"
 
+#include "sched/program.h"
+
 enum { TABLE = 8 };
 
 static struct bench *fresh(void)
@@ -289,6 +291,95 @@ static void test_program_counts_once_for_the_levels(void **state)
     assert_int_equal(bench->sched.services.count, 0);
 }
 
+/* ---- accounts -------------------------------------------------------------------------------- */
+
+#define RED  DOMAIN_OF_KEY
+#define BLUE (DOMAIN_OF_KEY + 1)
+
+static enum status start_of(struct bench *bench, uint64_t domain, uint32_t number)
+{
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    uint32_t program;
+    bench_program_id(number, id);
+    bench->now_us++;
+    enum status status = sched_program_start(&bench->sched, domain, id, bench->now_us, &program);
+    sched_check(&bench->sched);
+    return status;
+}
+
+static bool knows_of(const struct bench *bench, uint64_t domain, uint32_t number)
+{
+    uint8_t id[CALL_PROGRAM_ID_BYTES];
+    bench_program_id(number, id);
+    return sched_program_find(&bench->sched, domain, id) != SCHED_PROGRAM_NONE;
+}
+
+static struct bench *divided(uint32_t red_min, uint32_t blue_min)
+{
+    struct bench *bench = fresh();
+    struct quotas quotas = {.totals = {[QUOTA_PROGRAMS] = TABLE}};
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        quotas.of[QUOTA_PROGRAMS][i] = (struct quota_bounds){
+            .min = i == 1 ? red_min : i == 2 ? blue_min : 0, .max = UINT32_MAX};
+    }
+    quota_bind(&bench->sched.quota, &quotas, QUOTA_PROGRAMS);
+    return bench;
+}
+
+static void test_fresh_programs_push_out_their_own_domains(void **state)
+{
+    (void)state;
+    struct bench *bench = divided(2, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_status(STATUS_OK, start_of(bench, BLUE, i));
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_status(STATUS_OK, start_of(bench, RED, i));
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(knows_of(bench, BLUE, i));
+    }
+    assert_int_equal(bench->sched.quota.used_by[1], TABLE - 3);
+    for (uint32_t i = 10; i < 20; i++) {
+        assert_status(STATUS_OK, start_of(bench, BLUE, i));
+    }
+    assert_int_equal(bench->sched.quota.used_by[1], TABLE / 2);
+    assert_true(knows_of(bench, RED, 999) && knows_of(bench, BLUE, 19));
+}
+
+/* Programs with open calls cannot be given up: they never take another's minimum. */
+static void test_active_programs_leave_the_minimums_of_others(void **state)
+{
+    (void)state;
+    struct bench *bench = divided(1, 3);
+    for (uint32_t i = 0; i < TABLE - 3; i++) {
+        uint32_t call = bench_take(bench, i, 1, 1, i);
+        bench_at(bench, call)->domain = RED;
+        bench_send(bench, call);
+        bench_intake(bench);
+    }
+    assert_status(STATUS_BUSY_PROGRAMS, start_of(bench, RED, 50));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_status(STATUS_OK, start_of(bench, BLUE, i));
+    }
+    assert_status(STATUS_OK, start_of(bench, BLUE, 7));
+    assert_false(knows_of(bench, BLUE, 0));
+}
+
+static void test_without_minimums_the_longest_idle_of_any_domain_goes(void **state)
+{
+    (void)state;
+    struct bench *bench = divided(0, 0);
+    assert_status(STATUS_OK, start_of(bench, BLUE, 0));
+    for (uint32_t i = 0; i < TABLE; i++) {
+        assert_status(STATUS_OK, start_of(bench, RED, i));
+    }
+    assert_false(knows_of(bench, BLUE, 0));
+    assert_status(STATUS_OK, start_of(bench, BLUE, 1));
+    assert_false(knows_of(bench, RED, 0));
+    assert_true(knows_of(bench, RED, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +397,9 @@ int main(void)
         cmocka_unit_test(test_service_halves_for_each_whole_half_life),
         cmocka_unit_test(test_program_counts_once_for_the_levels),
         cmocka_unit_test(test_random_programs_match_a_list),
+        cmocka_unit_test(test_fresh_programs_push_out_their_own_domains),
+        cmocka_unit_test(test_active_programs_leave_the_minimums_of_others),
+        cmocka_unit_test(test_without_minimums_the_longest_idle_of_any_domain_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
