@@ -105,8 +105,7 @@ struct program {
     uint32_t tenant;                /* who pays for it */
     uint32_t engine;                /* that it is assigned to (balance.c), or SCHED_ENGINE_NONE */
     uint32_t connection;            /* of its last call, if it is open still; or CALL_NONE */
-    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path; open calls count where
-                                       sched.service = live. Sinks by half_life only */
+    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls, on all engines: threads of the paper */
     /* Where the policy has keys (key.c). */
@@ -115,8 +114,7 @@ struct program {
     uint64_t key_base;              /* virtual time, or lift, when it arrived */
     uint32_t ideal;                 /* its entry in the ideal system, if it is in that (ideal.h) */
     uint32_t calls_ended;
-    bool misses;                    /* its latest call found nothing in the cache, and is longer
-                                       than sched.balance_tokens */
+    bool misses;                    /* its latest call, a long one (balance.c), found nothing */
     uint64_t started_us, last_arrival_us, last_completion_us;
     struct sched_class_ref class;   /* what programs like it have been */
     struct sched_prediction predicted;  /* when its first call came */
