@@ -170,6 +170,8 @@ def settle_ledger():
         text = page.read()
     for target, count, date, where in entries:
         row = re.search(r"^(\| fuzz_%s, [^|]*\| )([\d,]+)( \| ).*\|$" % target, text, re.M)
+        if row is None:
+            sys.exit("%s: no row of fuzz_%s" % (PAGE, target))
         total = "{:,}".format(int(row.group(2).replace(",", "")) + int(count))
         text = text.replace(row.group(0), "%s%s%s%s | %s |" % (row.group(1), total, row.group(3),
                                                                date, where))
