@@ -11,7 +11,7 @@
 
 For each kind: median of the ratios of two calls that follow one another, off / on, of the time from
 a call's first token to its last (agents: of engine time for a token; all tasks of a pair); rounds
-that were saved, of a thousand tokens; and that both gave the same tokens."""
+that were saved, of a thousand tokens; and that both gave the same tokens (agents: as many)."""
 import argparse
 import statistics
 import subprocess
@@ -66,12 +66,12 @@ class Side:
         return stamps[-1] - stamps[0], text
 
 
-def say(kind, ratios, counts, same):
+def say(kind, ratios, counts, same, right="the same tokens"):
     low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
     saved = 1000 * counts["draft_tokens_agreed"] // max(counts["tokens_generated"], 1)
     print(f"{kind:8} {middle:5.2f} times ({low:.2f} to {high:.2f}), {saved:3} rounds of a thousand "
           f"saved; {counts['draft_tokens_agreed']} of {counts['draft_tokens']} tokens of drafts "
-          f"right; {'the same tokens' if same else 'OTHER TOKENS'}", flush=True)
+          f"right; {right if same else 'OTHER TOKENS'}", flush=True)
     return same
 
 
@@ -90,19 +90,21 @@ def agents(off, on, pairs, tasks):
     sys.path.insert(0, str(TOOLS / "model"))
     from importlib.machinery import SourceFileLoader
     evaluation = SourceFileLoader("evaluation", str(TOOLS / "model/eval")).load_module()
-    ratios, total = [], {}
+    ratios, total, same = [], {}, True
     for i in range(pairs):
-        text, per_token = evaluation.task_file(tasks, i + 1), {}
+        text, per_token, tokens = evaluation.task_file(tasks, i + 1), {}, set()
         for side in (off, on) if i % 2 == 0 else (on, off):
             side.counts()
             subprocess.run([BUILD / "agx", "--to", side.address, "agent", "-"], input=text,
                            text=True, check=False, stdout=subprocess.DEVNULL)
             counts = side.counts()
+            tokens.add(counts["tokens_generated"])
             per_token[side] = counts["engine_busy_us"] / counts["tokens_generated"]
             if side is on:
                 total = {name: total.get(name, 0) + n for name, n in counts.items()}
         ratios.append(per_token[off] / per_token[on])
-    return say("agents", ratios, total, True)
+        same = same and len(tokens) == 1
+    return say("agents", ratios, total, same, "as many tokens")
 
 
 def main():
@@ -125,7 +127,7 @@ def main():
             said = sides[0].decode("Who are you?", max_tokens=24, temperature=0.0)[1]
             ok &= calls(*sides, a.pairs, "copies", lambda i: said * 3, temperature=0.0,
                         max_tokens=a.tokens)
-            agents(*sides, max(a.pairs // 4, 2), a.tasks)
+            ok &= agents(*sides, max(a.pairs // 4, 2), a.tasks)
     sys.exit(not ok)
 
 
