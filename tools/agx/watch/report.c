@@ -26,6 +26,7 @@ enum { RECORD_STAMP = 2, RECORD_END = 3, RECORD_FIELDS = 4 };
 
 struct tally {
     char who[64];
+    bool is_printed;
     uint64_t calls, service_us, prompt, cached, output;
     struct { char word[24]; uint64_t calls; } ends[ENDS_MAX];
 };
@@ -289,7 +290,20 @@ static void print_tally(const struct report *report, uint32_t at, double *values
     printf("\n");
 }
 
-static int print(const struct report *report)
+/* The one that has had most service, of those that are not printed yet. */
+static uint32_t next_tally(const struct report *report)
+{
+    uint32_t next = UINT32_MAX;
+    for (uint32_t i = 0; i < report->tallies_count; i++) {
+        const struct tally *tally = &report->tallies[i];
+        bool is_more = next == UINT32_MAX ||
+                       tally->service_us > report->tallies[next].service_us;
+        next = !tally->is_printed && is_more ? i : next;
+    }
+    return next;
+}
+
+static int print(struct report *report)
 {
     double *values = calloc(report->samples_count + 1, sizeof *values);
     if (values == NULL) {
@@ -301,7 +315,9 @@ static int print(const struct report *report)
     printf("%-16s %8s %9s %9s %9s %9s %9s %7s %9s  %s\n", "WHO", "CALLS", "FIRST-P50", "P99", "MAX",
            "WAIT-P99", "SERVICE", "CACHED", "OUTPUT", "HOW THEY ENDED");
     for (uint32_t i = 0; i < report->tallies_count; i++) {
-        print_tally(report, i, values);
+        uint32_t next = next_tally(report);
+        print_tally(report, next, values);
+        report->tallies[next].is_printed = true;
     }
     if (report->slowest_us > 0) {
         printf("slowest first token: %s\n", report->slowest);
