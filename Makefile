@@ -86,9 +86,10 @@ AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ
     $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
 # The front door: HTTP in front of the appliance. Dynamic: libmicrohttpd pulls in GnuTLS.
-DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) \
-    $(O)/appliance/embedded.o $(O)/appliance/seal/filter.o $(O)/appliance/boot/inherited.o \
-    $(O)/appliance/log.o $(O)/tools/agx/chat/conversation.o $(COMMAND_LINE_OBJ)
+DOOR_ALSO := $(call objects,appliance/seal/filter.c appliance/boot/inherited.c appliance/log.c \
+    tools/agx/chat/conversation.c) $(O)/appliance/embedded.o
+DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) $(DOOR_ALSO) \
+    $(COMMAND_LINE_OBJ)
 DOOR_LIB := $(O)/libdoor.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
 LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/flow/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \

@@ -55,6 +55,23 @@ enum status config_address_parse(const char *text, struct config_address *addres
     return STATUS_OK;
 }
 
+uint32_t config_address_to_socket(const struct config_address *from, struct sockaddr_storage *to)
+{
+    memset(to, 0, sizeof *to);
+    if (from->family == CONFIG_ADDRESS_IPV4) {
+        struct sockaddr_in *address = (struct sockaddr_in *)to;
+        address->sin_family = AF_INET;
+        address->sin_port = htons(from->port);
+        memcpy(&address->sin_addr, from->bytes, 4);
+        return sizeof *address;
+    }
+    struct sockaddr_in6 *address = (struct sockaddr_in6 *)to;
+    address->sin6_family = AF_INET6;
+    address->sin6_port = htons(from->port);
+    memcpy(&address->sin6_addr, from->bytes, 16);
+    return sizeof *address;
+}
+
 bool config_address_is_loopback(const struct config_address *address)
 {
     static const uint8_t v6_loopback[16] = {[15] = 1};

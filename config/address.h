@@ -11,6 +11,8 @@
 #include "config/base/status.h"
 #include "config/base/world.h"
 
+struct sockaddr_storage;            /* of <sys/socket.h> */
+
 enum config_address_family { CONFIG_ADDRESS_IPV4, CONFIG_ADDRESS_IPV6 };
 
 struct config_address {
@@ -21,6 +23,8 @@ struct config_address {
 
 /* BAD_ADDRESS for anything else; `address` is then unchanged. */
 MUST_CHECK enum status config_address_parse(const char *text, struct config_address *address);
+/* The same for the kernel; how many bytes of it count. */
+uint32_t config_address_to_socket(const struct config_address *from, struct sockaddr_storage *to);
 /* 127.0.0.0/8 or ::1. Mapped IPv4 addresses are not: write them as IPv4. */
 bool config_address_is_loopback(const struct config_address *address);
 bool config_address_is_equal(const struct config_address *a, const struct config_address *b);

@@ -111,13 +111,16 @@ static void idle_remove(struct sched *sched, uint32_t index)
     }
 }
 
-/* Since when the longest idle program of each account has been idle. */
+/* Since when it has been idle; of NONE, later than any. */
+static uint64_t idle_since_us(const struct sched *sched, uint32_t index)
+{
+    return index != SCHED_PROGRAM_NONE ? sched->programs[index].idle_since_us : QUOTA_AGE_NONE;
+}
+
 static void fill_ages(const struct sched *sched, uint64_t ages[QUOTA_ACCOUNTS_MAX])
 {
     for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
-        uint32_t head = sched->idle[i].head;
-        ages[i] = head != SCHED_PROGRAM_NONE ? sched->programs[head].idle_since_us
-                                             : QUOTA_AGE_NONE;
+        ages[i] = idle_since_us(sched, sched->idle[i].head);
     }
 }
 
@@ -127,11 +130,7 @@ static uint32_t longest_idle(const struct sched *sched)
     uint32_t found = SCHED_PROGRAM_NONE;
     for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
         uint32_t head = sched->idle[i].head;
-        if (head != SCHED_PROGRAM_NONE &&
-            (found == SCHED_PROGRAM_NONE ||
-             sched->programs[head].idle_since_us < sched->programs[found].idle_since_us)) {
-            found = head;
-        }
+        found = idle_since_us(sched, head) < idle_since_us(sched, found) ? head : found;
     }
     return found;
 }
@@ -311,12 +310,8 @@ void sched_program_detach(struct sched *sched, struct call *call, uint64_t now_u
 static uint64_t due_us(const struct sched *sched, uint32_t index)
 {
     uint64_t at_us = 0;
-    if (index == SCHED_PROGRAM_NONE ||
-        __builtin_add_overflow(sched->programs[index].idle_since_us,
-                               sched->settings.program_idle_us, &at_us)) {
-        return UINT64_MAX;
-    }
-    return at_us;
+    return __builtin_add_overflow(idle_since_us(sched, index), sched->settings.program_idle_us,
+                                  &at_us) ? UINT64_MAX : at_us;
 }
 
 uint64_t sched_program_next_us(const struct sched *sched)

@@ -246,8 +246,9 @@ static void write_page(const struct command_line *line, FILE *out)
     char words[64];
     fputs("    ", out);
     print_usage(line, out);
-    if (line->purpose != NULL)
+    if (line->purpose != NULL) {
         fprintf(out, "\n%s\n", line->purpose);
+    }
     fputs(line->rows_count > 0 ? "\n| option | allowed | meaning |\n|---|---|---|\n" : "", out);
     for (uint32_t i = 0; i < line->rows_count; i++) {
         (void)row_words(&line->rows[i], words, sizeof words);

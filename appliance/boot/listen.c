@@ -84,23 +84,6 @@ static enum boot_exit open_unix(const char *path, int backlog, int *listener)
     return BOOT_EXIT_OK;
 }
 
-static socklen_t inet_address(struct sockaddr_storage *storage, const struct config_address *from)
-{
-    memset(storage, 0, sizeof *storage);
-    if (from->family == CONFIG_ADDRESS_IPV4) {
-        struct sockaddr_in *address = (struct sockaddr_in *)storage;
-        address->sin_family = AF_INET;
-        address->sin_port = htons(from->port);
-        memcpy(&address->sin_addr, from->bytes, 4);
-        return sizeof *address;
-    }
-    struct sockaddr_in6 *address = (struct sockaddr_in6 *)storage;
-    address->sin6_family = AF_INET6;
-    address->sin6_port = htons(from->port);
-    memcpy(&address->sin6_addr, from->bytes, 16);
-    return sizeof *address;
-}
-
 static void log_inet(const char *key, int handle)
 {
     struct sockaddr_storage storage;
@@ -130,7 +113,7 @@ static enum boot_exit open_inet(const char *key, const char *value, int backlog,
         log_event(LOG_ERROR, "boot failed: %s = %s: %s", key, value, status_text(status));
         return BOOT_EXIT_CONFIG;
     }
-    socklen_t length = inet_address(&storage, &parsed);
+    socklen_t length = config_address_to_socket(&parsed, &storage);
     *listener = inherited_take((const struct sockaddr *)&storage, backlog);
     if (*listener >= 0) {
         log_inet(key, *listener);

@@ -148,8 +148,7 @@ static inline uint32_t quota_victim(const struct quota *quota, uint32_t asking, 
 {
     uint32_t victim = QUOTA_ACCOUNT_NONE;
     int64_t most = 0;
-    if (quota_beyond(quota, asking, count) + quota->bounds[asking].min >
-        quota->bounds[asking].max) {
+    if ((uint64_t)quota->used_by[asking] + count > quota->bounds[asking].max) {
         return ages[asking] != QUOTA_AGE_NONE ? asking : QUOTA_ACCOUNT_NONE;
     }
     for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {

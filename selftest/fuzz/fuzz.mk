@@ -33,8 +33,7 @@ $(B)/fuzz_text: $(APPLIANCE_LIB)
 $(B)/fuzz_flow: $(FLOW_OBJ)
 $(B)/fuzz_trace: $(TRACE_OBJ)
 # The unit tests' door, without sockets or with its HTTP, and their assertions.
-$(B)/fuzz_door $(B)/fuzz_http: $(DOOR_LIB) $(O)/tools/agx/chat/conversation.o \
-    $(O)/appliance/embedded.o $(O)/appliance/boot/inherited.o $(O)/appliance/log.o
+$(B)/fuzz_door $(B)/fuzz_http: $(DOOR_LIB) $(DOOR_ALSO)
 $(B)/fuzz_door $(B)/fuzz_http: LDLIBS_inih := -lcmocka -lmicrohttpd $(LDLIBS_inih)
 $(B)/fuzz_%: selftest/fuzz/fuzz_%.c $(O)/selftest/fuzz/dictionary.o $(FAKE_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(FROM_C) -fsanitize=fuzzer $(GROUP),$(GROUP_END) $(LDLIBS_json) $(LDLIBS_inih))

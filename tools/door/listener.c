@@ -14,33 +14,12 @@
 
 #define BACKLOG 1024
 
-struct place {
-    struct sockaddr_storage at;
-    socklen_t bytes;
-};
-
-static struct place place_of(const struct config_address *address)
-{
-    struct place place = {.bytes = sizeof(struct sockaddr_in)};
-    struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(address->port)};
-    struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(address->port)};
-    memcpy(&ipv4.sin_addr, address->bytes, sizeof ipv4.sin_addr);
-    memcpy(&ipv6.sin6_addr, address->bytes, sizeof ipv6.sin6_addr);
-    if (address->family == CONFIG_ADDRESS_IPV4) {
-        memcpy(&place.at, &ipv4, sizeof ipv4);
-    } else {
-        place.bytes = sizeof ipv6;
-        memcpy(&place.at, &ipv6, sizeof ipv6);
-    }
-    return place;
-}
-
-static int listen_at(const struct place *place)
+static int listen_at(const struct sockaddr_storage *at, socklen_t bytes)
 {
     int yes = 1, kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    int handle = socket(place->at.ss_family, kind, 0);
+    int handle = socket(at->ss_family, kind, 0);
     if (handle >= 0 && (setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-                        bind(handle, (const struct sockaddr *)&place->at, place->bytes) != 0 ||
+                        bind(handle, (const struct sockaddr *)at, bytes) != 0 ||
                         listen(handle, BACKLOG) != 0)) {
         int error = errno;
         close(handle);
@@ -64,12 +43,13 @@ static void print_port(int handle, const char *how)
 int listener_open(const char *text)
 {
     struct config_address address;
+    struct sockaddr_storage at;
     if (config_address_parse(text, &address) != STATUS_OK) {
         fprintf(stderr, "agentix-door: cannot listen on %s: this is no address\n", text);
         return -1;
     }
-    struct place place = place_of(&address);
-    int handle = inherited_take((const struct sockaddr *)&place.at, BACKLOG);
+    socklen_t bytes = config_address_to_socket(&address, &at);
+    int handle = inherited_take((const struct sockaddr *)&at, BACKLOG);
     if (handle >= 0) {
         print_port(handle, "a socket was handed over: listening ");
         return handle;
@@ -77,7 +57,7 @@ int listener_open(const char *text)
     if (inherited_count() > 0) {
         fprintf(stderr, "agentix-door: no socket that was handed over is that of door.listen\n");
     }
-    handle = listen_at(&place);
+    handle = listen_at(&at, bytes);
     if (handle < 0) {
         fprintf(stderr, "agentix-door: cannot listen on %s: %s\n", text, strerror(errno));
     } else {

@@ -85,8 +85,7 @@ struct target {
     union {
         struct sockaddr any;
         struct sockaddr_un local;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
+        struct sockaddr_storage storage;
     } address;
     socklen_t bytes;
 };
@@ -113,17 +112,7 @@ static bool target_parse(const char *address, struct target *target)
     if (config_address_parse(address, &numeric) != STATUS_OK || numeric.port == 0) {
         return false;
     }
-    if (numeric.family == CONFIG_ADDRESS_IPV4) {
-        target->address.v4.sin_family = AF_INET;
-        target->address.v4.sin_port = htons(numeric.port);
-        memcpy(&target->address.v4.sin_addr, numeric.bytes, 4);
-        target->bytes = sizeof target->address.v4;
-        return true;
-    }
-    target->address.v6.sin6_family = AF_INET6;
-    target->address.v6.sin6_port = htons(numeric.port);
-    memcpy(&target->address.v6.sin6_addr, numeric.bytes, 16);
-    target->bytes = sizeof target->address.v6;
+    target->bytes = config_address_to_socket(&numeric, &target->address.storage);
     return true;
 }
 

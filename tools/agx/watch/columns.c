@@ -254,8 +254,9 @@ static void put_cell(const struct columns_order *order, const struct column *col
         break;
     case TOKENS:
         cell[0] = '\0';
-        if (row->is_call)
+        if (row->is_call) {
             snprintf(cell, CELL, "%" PRIu64 "+%" PRIu64, row->prompt, row->output);
+        }
         break;
     default:
         put_number(column->id, row, cell);

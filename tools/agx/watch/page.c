@@ -53,6 +53,17 @@ uint64_t page_number(const struct page *page, const char *title)
     return strcmp(word, "-") == 0 ? UINT64_MAX : strtoull(word, NULL, 10);
 }
 
+const char *page_field(const struct page *page, const char *name)
+{
+    size_t bytes = strlen(name);
+    for (uint32_t i = 0; i < page->words_count; i++) {
+        if (strncmp(page->words[i], name, bytes) == 0 && page->words[i][bytes] == '=') {
+            return page->words[i] + bytes + 1;
+        }
+    }
+    return "";
+}
+
 uint64_t page_value(const char *text, const char *name)
 {
     size_t bytes = strlen(name);

@@ -24,5 +24,7 @@ bool page_next(struct page *page);
 const char *page_word(const struct page *page, const char *title);
 /* The same as a number; UINT64_MAX for a dash. */
 uint64_t page_number(const struct page *page, const char *title);
+/* The value of a word NAME=VALUE of this line; empty: there is none. */
+const char *page_field(const struct page *page, const char *name);
 /* The number behind this name in lines of both; 0: there is no such line. */
 uint64_t page_value(const char *text, const char *name);

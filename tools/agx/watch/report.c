@@ -12,6 +12,7 @@
 #include "tools/agx/command.h"
 #include "tools/agx/watch/page.h"
 #include "tools/agx/watch/text_port.h"
+#include "tools/trace/array.h"
 #include "tools/trace/distribution.h"
 
 #define DAY_S        86400
@@ -22,7 +23,7 @@
 
 /* A record has its number, the appliance's clock, the time of day, how the call ended, and
  * NAME=VALUE (docs/events.md). */
-enum { RECORD_STAMP = 2, RECORD_END = 3, RECORD_FIELDS = 4 };
+enum { RECORD_STAMP = 2, RECORD_END = 3, RECORD_WORDS = 5 };
 
 struct tally {
     char who[64];
@@ -39,45 +40,18 @@ struct sample {
 struct report {
     char from[STAMP_BYTES], to[STAMP_BYTES];
     struct tally *tallies;              /* from the heap */
-    uint32_t tallies_count, tallies_max;
+    uint32_t tallies_count, tallies_room;
     struct sample *samples;             /* from the heap */
-    uint32_t samples_count, samples_max;
+    uint32_t samples_count, samples_room;
     uint64_t slowest_us;
     char slowest[LINE_BYTES];           /* the record of that call */
 };
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static const char *field(const struct page *record, const char *name)
-{
-    size_t bytes = strlen(name);
-    for (uint32_t i = RECORD_FIELDS; i < record->words_count; i++) {
-        if (strncmp(record->words[i], name, bytes) == 0 && record->words[i][bytes] == '=') {
-            return record->words[i] + bytes + 1;
-        }
-    }
-    return "";
-}
-
 static uint64_t number(const struct page *record, const char *name)
 {
-    return strtoull(field(record, name), NULL, 10);
-}
-
-/* Room for one more; false: no memory. */
-static bool make_room(void **items, uint32_t count, uint32_t *max, size_t size)
-{
-    if (count < *max) {
-        return true;
-    }
-    uint32_t more = *max == 0 ? 64 : 2 * *max;
-    void *larger = realloc(*items, more * size);
-    if (larger == NULL) {
-        return false;
-    }
-    *items = larger;
-    *max = more;
-    return true;
+    return strtoull(page_field(record, name), NULL, 10);
 }
 
 /* The place of this one's tally; UINT32_MAX: no memory. */
@@ -88,11 +62,12 @@ static uint32_t tally_of(struct report *report, const char *who)
             return i;
         }
     }
-    void *items = report->tallies;
-    if (!make_room(&items, report->tallies_count, &report->tallies_max, sizeof(struct tally))) {
+    struct tally *tallies = array_grown(report->tallies, report->tallies_count,
+                                        &report->tallies_room, sizeof *tallies);
+    if (tallies == NULL) {
         return UINT32_MAX;
     }
-    report->tallies = items;
+    report->tallies = tallies;
     struct tally *tally = &report->tallies[report->tallies_count];
     *tally = (struct tally){.calls = 0};
     snprintf(tally->who, sizeof tally->who, "%s", who);
@@ -125,14 +100,16 @@ static void note_slowest(struct report *report, const struct page *record, uint6
 
 static bool add(struct report *report, const struct page *record)
 {
-    uint32_t at = tally_of(report, field(record, "who"));
-    void *items = report->samples;
-    if (at == UINT32_MAX || !make_room(&items, report->samples_count, &report->samples_max,
-                                       sizeof(struct sample))) {
+    uint32_t at = tally_of(report, page_field(record, "who"));
+    struct sample *samples = array_grown(report->samples, report->samples_count,
+                                         &report->samples_room, sizeof *samples);
+    if (samples != NULL) {
+        report->samples = samples;
+    }
+    if (samples == NULL || at == UINT32_MAX) {
         fprintf(stderr, "agx: out of memory\n");
         return false;
     }
-    report->samples = items;
     struct tally *tally = &report->tallies[at];
     tally->calls++;
     tally->service_us += number(record, "service_us");
@@ -154,16 +131,13 @@ struct place { uint64_t next, end; char now[STAMP_BYTES]; };
 /* A line `next=N end=M ... now=2026-11-24T23:29:00.069Z` is the last of a page. */
 static bool is_place(const struct page *line, struct place *place)
 {
-    char text[LINE_BYTES] = "";
-    if (line->words_count == 0 || strncmp(line->words[0], "next=", 5) != 0) {
+    if (strncmp(line->words[0], "next=", 5) != 0) {
         return false;
     }
-    for (uint32_t i = 0, used = 0; i < line->words_count && used < LINE_BYTES; i++) {
-        used += (uint32_t)snprintf(text + used, LINE_BYTES - used, "%s ", line->words[i]);
-    }
-    const char *now = strstr(text, " now=");
-    snprintf(place->now, sizeof place->now, "%s", now != NULL ? now + 5 : "");
-    return sscanf(text, "next=%" SCNu64 " end=%" SCNu64, &place->next, &place->end) == 2;
+    place->next = number(line, "next");
+    place->end = number(line, "end");
+    snprintf(place->now, sizeof place->now, "%s", page_field(line, "now"));
+    return true;
 }
 
 /* Adds the records of an answer. EXIT_COMPLETE, or an exit code after a message. */
@@ -174,7 +148,7 @@ static int take_page(struct report *report, struct text_port *port, struct place
         if (is_place(&line, place)) {
             return EXIT_COMPLETE;
         }
-        if (line.words_count <= RECORD_FIELDS) {
+        if (line.words_count < RECORD_WORDS) {
             continue;
         }
         const char *stamp = line.words[RECORD_STAMP];
