@@ -46,6 +46,7 @@ class Load:
         self.a, self.expected, self.at_once = a, expected, at_once
         self.max_tokens = max(map(len, expected))
         self.enough, self.count, self.wrong, self.health = threading.Event(), 0, [], set()
+        self.turns = [0] * programs     # each program's: how often all that it asked was answered
         self.threads = [threading.Thread(target=self._watch)] + [
             threading.Thread(target=self._ask, args=(i,)) for i in range(programs)]
 
@@ -54,8 +55,8 @@ class Load:
             self.health.add(self.a.health().split(" last_step_ms")[0])
             self.enough.wait(0.005)
 
-    def _ask(self, first):
-        call_ids, number = itertools.count(1), first
+    def _ask(self, program):
+        call_ids, number = itertools.count(1), program
         try:
             with Client(self.a.tcp) as c:
                 while not self.enough.is_set():
@@ -66,10 +67,11 @@ class Load:
                         c.start(call_id, prompt(number), max_tokens=self.max_tokens,
                                 **sampling(number))
                     for call_id, one in open_calls.items():
-                        tokens = c.finish(call_id).check().tokens
+                        outcome = c.finish(call_id).check()
                         self.count += 1
-                        if tokens != self.expected[one]:
-                            self.wrong.append((one, tokens))
+                        if outcome.tokens != self.expected[one]:
+                            self.wrong.append((one, outcome.tokens, outcome.done))
+                    self.turns[program] += 1
         except Exception as error:              # the thread's end must not look like success
             self.wrong.append(repr(error))
 
@@ -79,6 +81,15 @@ class Load:
     def wait_count(self, count):
         wait_for(lambda: self.count >= count or self.wrong, "%d calls have ended" % count)
         assert not self.wrong, self.wrong[:3]
+
+    def wait_turn(self):
+        """Waits until every call that is open now has ended."""
+        before = list(self.turns)
+
+        def have_ended():
+            assert self.is_up() and not self.wrong, self.wrong[:3]
+            return all(now > then for now, then in zip(self.turns, before))
+        wait_for(have_ended, "the calls that are open end")
 
     def __enter__(self):
         for thread in self.threads:
@@ -110,7 +121,11 @@ def wait_busy(a, load, but=None, which=all):
 def kill(a, load, engine, which=all):
     """Kills the worker of an engine. The others do not notice: they keep their workers and do
     steps (any of them, where programs stay with an engine). Returns the longest time in
-    milliseconds that one of them had no step while calls of its own ran."""
+    milliseconds that one of them had no step while calls of its own ran.
+
+    Calls that an earlier kill has met end first: one that is alone in its step at three deaths
+    is, rightly, taken for their cause."""
+    load.wait_turn()
     before, gap = rows(a), 0
     pid = before[engine]["worker_pid"]
     os.kill(pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ usage: run.py [--jobs N] [--long] [NAME...]
     not marked as long, or, with --long, those that are
 
 A test's output appears when it has ended, above its line. A test that raises Skip is counted as
-skipped and says why. The last line is the summary.
+skipped and says why. The last lines say again what the tests that failed said, and sum up.
 """
 import argparse
 import importlib
@@ -90,20 +90,25 @@ class Running:
             outcome = "FAILED" if status == FAILED else "FAILED: ended with status %d" % status
         lines.append("%-64s %s (%.1f s, %.1f s of CPU)" % (self.label, outcome, seconds,
                                                            cpu_seconds))
-        print("\n".join(lines), flush=True)
+        self.text = "\n".join(lines)
+        print(self.text, flush=True)
         return status if status in (PASSED, SKIPPED) else FAILED
 
 
 def run_all(wanted, jobs):
-    """How many have passed, failed and been skipped."""
-    counts, running, waiting = [0, 0, 0], {}, list(wanted)
+    """How many have passed, failed and been skipped, and what those that failed have said."""
+    counts, failures, running, waiting = [0, 0, 0], [], {}, list(wanted)
     while waiting or running:
         while waiting and len(running) < jobs:
             test = Running(*waiting.pop(0))
             running[test.pid] = test
         pid, wait_status, used = os.wait4(-1, 0)
-        counts[running.pop(pid).report(wait_status, used.ru_utime + used.ru_stime)] += 1
-    return counts
+        test = running.pop(pid)
+        outcome = test.report(wait_status, used.ru_utime + used.ru_stime)
+        counts[outcome] += 1
+        if outcome == FAILED:
+            failures.append(test.text)
+    return counts, failures
 
 
 def main():
@@ -112,7 +117,9 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("names", nargs="*")
     words = parser.parse_args()
-    passed, failed, skipped = run_all(tests(set(words.names), words.long), words.jobs)
+    (passed, failed, skipped), failures = run_all(tests(set(words.names), words.long), words.jobs)
+    for text in failures:
+        print("again: " + text)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed or passed == 0 else 0
 
