@@ -35,7 +35,7 @@ void runner_serve(struct runner *runner)
     /* No step up to now is for this epoch: the core submits once worker_ready names it. */
     uint32_t asked = atomic_load(&control->asked);
     uint32_t seen = atomic_load(&control->submitted);
-    atomic_store(&control->answered, asked);
+    control_answer(control, runner->epoch, asked);
     atomic_store(&control->worker_ready, runner->epoch);
     control_ring(runner->bell);
     for (;;) {

@@ -35,7 +35,7 @@ void engine_init(struct engine *engine, uint32_t index, const struct engine_sett
         .stats = settings->stats, .event_log = settings->event_log,
         .step = step_at(&settings->step, index), .state = WORLD_ENGINE_DOWN,
         .heartbeat_seen_us = now_us, .step_done_us = now_us, .owes_heartbeat = true,
-        .asked_us = now_us};
+        .owed_since_us = now_us, .asked_us = now_us};
     kvmem_init(&engine->kv, settings->kv, arena);
     pace_init(&engine->pace, settings->hang_us);
     canary_init(&engine->canary, &engine->step, limits, settings->canary_us);
@@ -50,8 +50,9 @@ static struct sched_engine *sched_of(const struct engine *engine)
 
 static void expect_heartbeat(struct engine *engine, uint64_t now_us)
 {
-    engine->asked_us = engine->owes_heartbeat ? engine->asked_us : now_us;
+    engine->owed_since_us = engine->owes_heartbeat ? engine->owed_since_us : now_us;
     engine->owes_heartbeat = true;
+    engine->asked_us = now_us;
 }
 
 /* ---- the step that is done ------------------------------------------------------------------- */
@@ -152,8 +153,9 @@ static void sample_heartbeat(struct engine *engine, bool was_down, uint64_t now_
 
 bool engine_is_silent(const struct engine *engine, uint64_t now_us)
 {
-    uint64_t since_us = engine->heartbeat_seen_us > engine->asked_us ? engine->heartbeat_seen_us
-                                                                     : engine->asked_us;
+    uint64_t since_us = engine->heartbeat_seen_us > engine->owed_since_us
+                            ? engine->heartbeat_seen_us
+                            : engine->owed_since_us;
     return engine->owes_heartbeat && now_us - since_us > SILENCE_MAX_US;
 }
 
@@ -208,10 +210,11 @@ static void submit(struct engine *engine, uint64_t now_us)
     expect_heartbeat(engine, now_us);
 }
 
-/* It has no step. Else nothing would tell a worker that is stopped from one that waits. */
+/* It has no step. Else nothing would tell a worker that is stopped from one that waits. One that
+ * owes an answer is asked again: its heartbeat may have been overwritten. */
 static void ask(struct engine *engine, uint64_t now_us)
 {
-    if (!engine->owes_heartbeat && now_us - engine->asked_us >= ASK_US) {
+    if (now_us - engine->asked_us >= ASK_US) {
         engine->world->engine_ask(engine->world->self, engine->index);
         expect_heartbeat(engine, now_us);
     }

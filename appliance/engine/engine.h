@@ -51,7 +51,8 @@ struct engine {
     bool is_condemned;              /* its worker is; nothing that it holds counts any more */
     uint64_t heartbeat, heartbeat_seen_us;
     bool owes_heartbeat;            /* it starts, or has a step or a question; none came since */
-    uint64_t asked_us;              /* since when it does, or last did */
+    uint64_t owed_since_us;         /* since when it does, or last did */
+    uint64_t asked_us;              /* when it last got a step or a question */
     uint64_t step_done_us;          /* when the last step was done; at first, when it was built */
     uint64_t steps;                 /* of the scheduler that its workers have done */
     uint32_t restarts;              /* of its worker */

@@ -396,8 +396,9 @@ static void check_hung(struct sim *sim, uint32_t engine)
 static void check_health_of(struct sim *sim, uint32_t engine)
 {
     struct health health;
-    uint64_t now_us = sim->loop.now_us, heartbeat = sim->engines[engine].heartbeat;
-    bool is_idle = sim->engines[engine].worker == SIM_WORKER_IDLE;
+    uint64_t now_us = sim->loop.now_us, heartbeat = sim->engines[engine].control.heartbeat;
+    bool is_idle = sim->engines[engine].worker == SIM_WORKER_IDLE &&
+                   !sim->engines[engine].view.in_flight;
     bool is_away = sim->loop.engines[engine].state == WORLD_ENGINE_DOWN;
     bool is_heard = sim->memory.engines[engine].heartbeat != heartbeat || is_away;
     if (is_heard || !sim->loop.serving) {
@@ -414,7 +415,8 @@ static void check_health_of(struct sim *sim, uint32_t engine)
     uint64_t unasked_us =
         sim->engines[engine].worker == SIM_WORKER_STOPPED ? sim->orders.idle_us : 0;
     if (!is_away && silent_us <= SILENCE_US_MAX + unasked_us) {
-        SIM_REQUIRE(sim, !is_idle || engine_is_quiet(&sim->loop.engines[engine], now_us),
+        SIM_REQUIRE(sim, !is_idle || sim_worker_is_misheard(sim, engine) ||
+                             engine_is_quiet(&sim->loop.engines[engine], now_us),
                     INVARIANT_HEALTH, "worker %u would answer, and is called silent", engine);
         return;
     }

@@ -203,6 +203,7 @@ void sim_lockstep_condemn(struct sim *sim, uint32_t engine)
 {
     struct sim_lockstep *lockstep = lockstep_of(sim);
     sim->routes.was_lost = true;
+    sim->routes.is_still = false;
     if (lockstep->is_on) {
         naive_choose(&lockstep->naive, engine);
         naive_lost(&lockstep->naive);

@@ -449,7 +449,8 @@ void sim_oracle_lost(struct sim *sim, uint32_t client)
 /* Rounds run in wait() only, so each one is at least a pass old here. */
 static void check_stream_of(struct sim *sim, const struct sched_engine *engine)
 {
-    if (!engine->step_in_flight || sim->loop.engines[engine->index].state != WORLD_ENGINE_BUSY) {
+    if (!engine->step_in_flight || sim->engines[engine->index].has_scribbled ||
+        sim->loop.engines[engine->index].state != WORLD_ENGINE_BUSY) {
         return;
     }
     for (uint32_t i = 0; i < engine->planned_count; i++) {

@@ -289,6 +289,13 @@ void invariants_check_done(struct sim *sim)
     require_pool(sim, "workflows", sim_workflows_open(sim), 0);
 }
 
+/* Whatever a worker did before, it or its successor serves in the end. */
+static bool has_settled(const struct sim *sim, uint32_t engine)
+{
+    return sim->loop.sched.engines[engine].serves || sim->orders.engines[engine].failure != NULL ||
+           canary_has_failed(&sim->loop.engines[engine].canary);
+}
+
 void invariants_check_quiet(struct sim *sim)
 {
     require_pool(sim, "programs", sim->loop.sched.programs_count, 0);
@@ -297,6 +304,7 @@ void invariants_check_quiet(struct sim *sim)
         require_pool(sim, "free device blocks", kvmem_free(kv) + blocks_of_prefixes(kv),
                      kv->device.count);
         require_pool(sim, "host blocks in use", kvmem_host_used(kv), 0);
+        SIM_REQUIRE(sim, has_settled(sim, i), INVARIANT_QUIESCENCE, "engine %u does not serve", i);
     }
 }
 
@@ -364,7 +372,7 @@ static bool is_quiet(const struct sim *sim)
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
         const struct kvmem *kv = &loop->engines[i].kv;
         is_empty = is_empty && kvmem_free(kv) + kvmem_owned(kv) == kv->device.count &&
-                   kvmem_host_used(kv) == 0;
+                   kvmem_host_used(kv) == 0 && has_settled(sim, i);
     }
     return is_empty;
 }

@@ -5,7 +5,8 @@
  *
  * Invariants of this side: the rounds of a step run when their time has come, so early stop finds
  * it half done; a worker that dies takes all KV of both tiers along, and nothing of the others';
- * one that the keeper has given up has no successor.
+ * one that the keeper has given up has no successor. What core and worker say to each other goes
+ * over control pages, by the product's own functions.
  */
 #include "selftest/sim/sim.h"
 
@@ -24,6 +25,7 @@ static struct sim_engine *engine_of(struct sim *sim, uint32_t index)
 static void start(struct sim *sim, struct sim_engine *engine)
 {
     sim_engine_forget(sim, engine);
+    engine->has_scribbled = false;
     engine->worker = SIM_WORKER_STARTS;
     engine->due_us = sim->now_us + 1 + sim_time(sim, START_US_MAX);
 }
@@ -35,10 +37,14 @@ void sim_workers_init(struct sim *sim)
         struct sim_engine *engine = &sim->engines[i];
         engine->index = i;
         sim_engine_build(sim, engine);
-        engine->heartbeat = engine->asked_us = 0;
+        engine->control = (struct control_engine){.failure = CONTROL_NONE};
+        engine->view = (struct control_view){.sequence = 0};
+        control_begin(&engine->control, 1);
+        engine->asked_us = 0;
         engine->by_hand = engine->is_own = engine->owes_step = engine->is_given_up = false;
         engine->rounds_to_live = 0;
         start(sim, engine);
+        (void)control_poll(&engine->view, &engine->control, &engine->fake.step);
     }
 }
 
@@ -68,16 +74,8 @@ static void halt(struct sim *sim, struct sim_engine *engine, enum sim_worker how
     sim_say(sim, "worker %u hangs", engine->index);
 }
 
-void sim_engine_submit(void *self, uint32_t index)
+static void take_step(struct sim *sim, struct sim_engine *engine, bool has_stopped)
 {
-    struct sim *sim = self;
-    struct sim_engine *engine = engine_of(sim, index);
-    bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
-    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || has_stopped, INVARIANT_WORLD,
-                "a step for a worker that has one");
-    engine->asked_us = has_stopped ? engine->asked_us : sim->loop.now_us;
-    sim_engine_begin(sim, engine);
-    engine->owes_step = !engine->is_own;
     engine->round_us = draw_round_us(sim, engine);
     engine->rounds_to_live =
         sim_fault(sim, SIM_FAULT_DEATH) ? 1 + sim_choose(sim, sim->limits.steps_per_plan) : 0;
@@ -89,20 +87,62 @@ void sim_engine_submit(void *self, uint32_t index)
         engine->is_beating = !has_stopped && sim_fault(sim, SIM_FAULT_HEART);
         engine->due_us = engine->is_beating ? NEVER_US : engine->due_us;
     }
+}
+
+/* Of one that has stopped: the first question since it was heard. */
+static void note_asked(struct sim *sim, struct sim_engine *engine)
+{
+    bool still_owes = engine->worker == SIM_WORKER_STOPPED &&
+                      sim->memory.engines[engine->index].beat_us <= engine->asked_us;
+    engine->asked_us = still_owes ? engine->asked_us : sim->loop.now_us;
+}
+
+/* It has said that it is ready, and is not: what it is told now it will take for old. */
+static bool is_early(const struct sim_engine *engine)
+{
+    return engine->worker == SIM_WORKER_STARTS && engine->has_scribbled;
+}
+
+void sim_engine_submit(void *self, uint32_t index)
+{
+    struct sim *sim = self;
+    struct sim_engine *engine = engine_of(sim, index);
+    bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
+    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || has_stopped || is_early(engine),
+                INVARIANT_WORLD, "a step for a worker that has one");
+    note_asked(sim, engine);
+    sim_engine_begin(sim, engine);
+    engine->owes_step = !engine->is_own;
+    control_submit(&engine->view, &engine->control);
     say_step(sim, engine);
+    if (!is_early(engine)) {
+        take_step(sim, engine, has_stopped);
+    }
+}
+
+/* One that believes that it owes a step beats no more: the keeper ends it. */
+static void answer(struct sim *sim, struct sim_engine *engine)
+{
+    uint64_t before = engine->control.heartbeat;
+    if (!sim_fault(sim, SIM_FAULT_HANG)) {
+        control_answer(&engine->control, engine->control.worker_epoch, engine->control.asked);
+    }
+    if (engine->control.heartbeat == before) {
+        halt(sim, engine, SIM_WORKER_STOPPED);
+    }
 }
 
 void sim_engine_ask(void *self, uint32_t index)
 {
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
-    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE, INVARIANT_WORLD,
-                "a question to a worker that has a step or a question");
-    engine->asked_us = sim->loop.now_us;
-    if (sim_fault(sim, SIM_FAULT_HANG)) {
-        halt(sim, engine, SIM_WORKER_STOPPED);
-    } else {
-        engine->heartbeat++;
+    bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
+    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || has_stopped || is_early(engine),
+                INVARIANT_WORLD, "a question to a worker that has a step");
+    note_asked(sim, engine);
+    control_ask(&engine->control);
+    if (engine->worker == SIM_WORKER_IDLE) {
+        answer(sim, engine);
     }
 }
 
@@ -112,6 +152,7 @@ static void die(struct sim *sim, struct sim_engine *engine)
 {
     sim_say(sim, "worker %u dies", engine->index);
     engine->worker = SIM_WORKER_DIED;
+    control_begin(&engine->control, engine->control.worker_epoch + 1);
 }
 
 /* Several workers may die of one cause. */
@@ -127,6 +168,16 @@ static void perish(struct sim *sim, struct sim_engine *engine)
     }
 }
 
+/* As appliance/runner.c does. */
+static void end_step(struct sim *sim, struct sim_engine *engine)
+{
+    struct control_engine *control = &engine->control;
+    sim_engine_end(sim, engine);
+    control_done(control, &engine->fake.step, control->submitted);
+    control_answer(control, control->worker_epoch, control->asked);
+    engine->worker = SIM_WORKER_DONE;
+}
+
 static void run_round(struct sim *sim, struct sim_engine *engine)
 {
     bool goes_on = fake_engine_round(&engine->fake) && engine->fake.rows_count > 0;
@@ -135,8 +186,7 @@ static void run_round(struct sim *sim, struct sim_engine *engine)
     } else if (goes_on) {
         engine->due_us += engine->round_us;
     } else {
-        sim_engine_end(sim, engine);
-        engine->worker = SIM_WORKER_DONE;
+        end_step(sim, engine);
     }
 }
 
@@ -145,7 +195,21 @@ static void come_up(struct sim *sim, struct sim_engine *engine)
     if (sim_fault(sim, SIM_FAULT_DEATH)) {
         perish(sim, engine);
     } else {
+        struct control_engine *control = &engine->control;
+        control_answer(control, control->worker_epoch, control->asked);
+        control->worker_ready = control->worker_epoch;
         engine->worker = SIM_WORKER_IDLE;
+    }
+}
+
+/* A worker that takes back, before the core has heard it, that it is ready, is ended by the
+ * keeper. */
+static void scribble(struct sim *sim, struct sim_engine *engine)
+{
+    sim_worker_scribble(sim, engine);
+    if (engine->worker == SIM_WORKER_IDLE && !engine->view.is_ready &&
+        engine->control.worker_ready != engine->control.worker_epoch) {
+        halt(sim, engine, SIM_WORKER_STOPPED);
     }
 }
 
@@ -153,6 +217,9 @@ static bool advance(struct sim *sim, struct sim_engine *engine)
 {
     enum sim_worker before = engine->worker;
     bool has_round = false;
+    if (before < SIM_WORKER_DIED && sim_fault(sim, SIM_FAULT_SCRIBBLE)) {
+        scribble(sim, engine);
+    }
     while (engine->worker == SIM_WORKER_RUNS && engine->due_us <= sim->now_us) {
         run_round(sim, engine);
         has_round = true;
@@ -242,53 +309,43 @@ void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault)
     sim_say(sim, "worker %u is condemned: %s", index,
             fault == WORLD_FAULT_LATE ? "late" : "wrong");
     lose_step(sim, engine);
+    control_condemn(&engine->view, &engine->control,
+                    fault == WORLD_FAULT_LATE ? CONTROL_HUNG : CONTROL_WRONG);
     sim_lockstep_condemn(sim, index);
     engine->worker = SIM_WORKER_CONDEMNED;
     engine->due_us = sim->now_us + 1 + sim_time(sim, KILLED_US_MAX);
 }
 
 /* What the core hears of a death, once. */
-static enum world_engine bury(struct sim *sim, struct sim_engine *engine)
+static void bury(struct sim *sim, struct sim_engine *engine)
 {
     sim->counts.losses++;
     lose_step(sim, engine);
     start(sim, engine);
     engine->worker = engine->is_given_up ? SIM_WORKER_GONE : engine->worker;
-    return WORLD_ENGINE_LOST;
 }
 
-static enum world_engine poll(struct sim *sim, struct sim_engine *engine)
+static void take_results(struct sim *sim, struct sim_engine *engine)
 {
-    switch (engine->worker) {
-    case SIM_WORKER_STARTS:
-    case SIM_WORKER_CONDEMNED:
-    case SIM_WORKER_GONE:
-        return WORLD_ENGINE_DOWN;
-    case SIM_WORKER_IDLE:
-    case SIM_WORKER_STOPPED:
-        return WORLD_ENGINE_IDLE;
-    case SIM_WORKER_RUNS:
-        engine->heartbeat++;
-        return WORLD_ENGINE_BUSY;
-    case SIM_WORKER_HANGS:
-        engine->heartbeat += engine->is_beating;
-        return WORLD_ENGINE_BUSY;
-    case SIM_WORKER_DONE:
-        engine->heartbeat++;            /* a step is a sign of life */
-        engine->worker = SIM_WORKER_IDLE;
-        engine->owes_step = engine->owes_step && !sim_engine_is_believable(sim, engine);
-        sim->counts.steps += !engine->is_own && !engine->owes_step;
-        return WORLD_ENGINE_DONE;
-    case SIM_WORKER_DIED:
-        break;
-    }
-    return bury(sim, engine);
+    engine->worker = SIM_WORKER_IDLE;
+    engine->owes_step = engine->owes_step && !sim_engine_is_believable(sim, engine);
+    sim->counts.steps += !engine->is_own && !engine->owes_step;
 }
 
 enum world_engine sim_engine_poll(void *self, uint32_t index)
 {
     struct sim *sim = self;
-    enum world_engine result = poll(sim, engine_of(sim, index));
+    struct sim_engine *engine = engine_of(sim, index);
+    bool hangs_beating = engine->worker == SIM_WORKER_HANGS && engine->is_beating;
+    engine->control.heartbeat += engine->worker == SIM_WORKER_RUNS || hangs_beating;
+    enum world_engine result =
+        control_poll(&engine->view, &engine->control, &engine->fake.step);
+    sim_worker_check(sim, engine, result);
+    if (result == WORLD_ENGINE_DONE) {
+        take_results(sim, engine);
+    } else if (result == WORLD_ENGINE_LOST) {
+        bury(sim, engine);
+    }
     sim_mix(sim, (uint64_t)result);
     sim_lockstep_poll(sim, index, result);
     return result;
@@ -296,5 +353,5 @@ enum world_engine sim_engine_poll(void *self, uint32_t index)
 
 uint64_t sim_engine_heartbeat(void *self, uint32_t index)
 {
-    return engine_of(self, index)->heartbeat;
+    return engine_of(self, index)->control.heartbeat;
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* What: the simulated world: sockets, time, and the workers with their
  * engines. Part of sim.h. */
+#include "appliance/control.h"
 #include "appliance/loop.h"
 #include "selftest/fake/fake_engine.h"
 #include "selftest/fake/naive_route.h"
@@ -83,6 +84,10 @@ enum sim_worker { SIM_WORKER_STARTS, SIM_WORKER_IDLE, SIM_WORKER_RUNS, SIM_WORKE
                   SIM_WORKER_HANGS, SIM_WORKER_STOPPED, SIM_WORKER_CONDEMNED, SIM_WORKER_DIED,
                   SIM_WORKER_GONE };
 struct sim_engine {
+    struct control_engine control;  /* the pages that worker, core and keeper share, */
+    struct control_view view;       /* and what the core knows of them */
+    bool has_scribbled;             /* this worker has written where it should not have, */
+    uint64_t scribbled_us;          /* by the loop's clock at last */
     struct fake_engine fake;
     uint32_t index;
     enum sim_worker worker;
@@ -93,7 +98,6 @@ struct sim_engine {
     uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
     bool is_own;                    /* the step in flight is the core's own: canary or prefix */
     bool owes_step;                 /* a submitted step has not been believed yet */
-    uint64_t heartbeat;
     uint64_t asked_us;              /* when it last got a step or a question, being idle */
     bool is_beating;                /* while the worker hangs */
     uint64_t record;                /* hash of what the core has written for the step in flight */
@@ -117,6 +121,15 @@ enum world_engine sim_engine_poll(void *self, uint32_t index);
 void sim_engine_ask(void *self, uint32_t index);
 uint64_t sim_engine_heartbeat(void *self, uint32_t index);
 void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault);
+
+/* ---- scribble.c ------------------------------------------------------------------------------ */
+
+/* The worker writes any one of the words that it can write. */
+void sim_worker_scribble(struct sim *sim, struct sim_engine *engine);
+/* What the core makes of the pages must be so, as far as the worker is honest. */
+void sim_worker_check(struct sim *sim, const struct sim_engine *engine, enum world_engine result);
+/* True while the core may not have heard what the worker answered: it has been overwritten. */
+bool sim_worker_is_misheard(const struct sim *sim, uint32_t engine);
 
 /* ---- deaths.c -------------------------------------------------------------------------------- */
 

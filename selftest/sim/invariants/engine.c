@@ -61,7 +61,8 @@ static void check_serving(struct sim *sim, uint32_t index)
     const struct engine *engine = &sim->loop.engines[index];
     bool serves = sched_view_serves(&sim->loop.sched, index);
     bool has_failed = canary_has_failed(&engine->canary);
-    bool has_stopped = sim->engines[index].worker == SIM_WORKER_STOPPED;
+    bool has_stopped = sim->engines[index].worker == SIM_WORKER_STOPPED ||
+                       sim_worker_is_misheard(sim, index);
     SIM_REQUIRE(sim, !serves || (engine->state != WORLD_ENGINE_DOWN && !has_failed),
                 INVARIANT_ENGINE, "engine %u serves, and its worker is away", index);
     SIM_REQUIRE(sim, serves || has_failed || has_stopped || engine->state != WORLD_ENGINE_IDLE,

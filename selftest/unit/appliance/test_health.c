@@ -117,7 +117,7 @@ static void test_judge_an_engine_that_owes_no_heartbeat_is_ready(void **state)
     assert_health(HEALTH_READY, NULL, true);
     engines[0].owes_heartbeat = true;
     assert_health(HEALTH_DEGRADED, "engine silent", true);
-    engines[0].asked_us = now_us - 1000;
+    engines[0].owed_since_us = now_us - 1000;
     assert_health(HEALTH_READY, NULL, true);
 }
 

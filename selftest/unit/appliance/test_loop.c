@@ -239,6 +239,22 @@ static void test_health_leaves_ready_when_the_heart_stops(void **state)
     assert_false(health.moves);
 }
 
+/* A wild write has put back what it had said. */
+static void test_health_comes_back_when_an_answer_was_overwritten(void **state)
+{
+    struct health health;
+    start(6);
+    wait_us(100000, &health);
+    uint64_t (*heart)(void *self, uint32_t engine) = rig.fake.world.engine_heartbeat;
+    rig.fake.world.engine_heartbeat = stopped_heart;
+    wait_us(3000000, &health);
+    assert_string_equal(health.reason, "engine silent");
+    rig.fake.world.engine_heartbeat = heart;
+    rig.fake.engine_beats = 7;                      /* as the stopped one said */
+    wait_us(1000000, &health);
+    assert_int_equal(health.state, HEALTH_READY);
+}
+
 /* The worker's heart beat on while the core was away. */
 static void test_an_engine_serves_on_when_the_core_was_late(void **state)
 {
@@ -269,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_a_quiet_loop_notes_that_the_heart_has_stopped),
         cmocka_unit_test(test_a_loop_with_a_call_does_not_sleep),
         cmocka_unit_test(test_health_leaves_ready_when_the_heart_stops),
+        cmocka_unit_test(test_health_comes_back_when_an_answer_was_overwritten),
         cmocka_unit_test(test_an_engine_serves_on_when_the_core_was_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
