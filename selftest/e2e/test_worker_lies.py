@@ -2,6 +2,7 @@
 """A worker writes anything to the words that are its own, at any time: what it says is believed
 once, or with a proof, or not at all. Calls end in time and with the right tokens."""
 import os
+import random
 import signal
 import struct
 import threading
@@ -11,16 +12,20 @@ from protocol import CANCELLED, DEADLINE, FAILED, Client, Outcome, call
 from test_worker import PROMPT, open_of, poke, shared_parts, start_calls, undisturbed
 
 PAGE = 4096
-# Of appliance/control.h: of the worker's page, and of the one before it, which is the core's.
-DONE, READY, HEARTBEAT = 0, 4, 64
-SUBMITTED = -PAGE + 64
+# Of appliance/control.h: of the worker's page, and of the one before it, which is keeper's and core's.
+DONE, ANSWERED, READY, PROOF, HEARTBEAT = 0, 4, 8, 16, 64
+EPOCH, SUBMITTED = -PAGE + 4, -PAGE + 68
+WILD_WRITES, WILD_BATCHES = 100000, 10
 
 
 class Words:
     """The words of the worker's page, through the core's eyes: also when no worker lives."""
 
     def __init__(self, a):
-        self.core, self.page = a.core, shared_parts(a.worker)[1][0]
+        self.core, (_, own, _, results) = a.core, shared_parts(a.worker)
+        self.page, self.results = own[0], results
+        assert self.read(READY) == self.read(EPOCH) > 0, "the words are where this file looks"
+        assert self.read(SUBMITTED) - self.read(DONE) in (0, 1) and self.read(SUBMITTED) > 0
 
     def write(self, at, value, form="<I"):
         poke(self.core, self.page + at, struct.pack(form, value))
@@ -29,6 +34,16 @@ class Words:
         with open_of(self.core, "mem", "rb") as memory:
             memory.seek(self.page + at)
             return struct.unpack("<I", memory.read(4))[0]
+
+    def scribble(self, draw, writes, wait_a_pass):
+        """Any number anywhere, some of them in each pass of the core."""
+        with open_of(self.core, "mem", "r+b") as memory:
+            for number in range(writes):
+                first, end = draw.choice(((self.page, self.page + HEARTBEAT + 8), self.results[:2]))
+                memory.seek(draw.randrange(first, end - 3))
+                memory.write(struct.pack("<I", draw.choice((0, 1, draw.getrandbits(32)))))
+                if number % 100 == 0:
+                    wait_a_pass()
 
 
 class BeatingHeart:
@@ -143,10 +158,27 @@ def test_words_that_are_overwritten_at_random_cost_time_only():
         words, lies = Words(a), iter(range(1 << 30))
         start_calls(c, 8)
         while a.stats()["engine_restarts"] < 5 and a.stats()["calls_open"] > 0:
-            for at in (DONE, READY, 8, 12, HEARTBEAT):
+            for at in (DONE, ANSWERED, READY, PROOF, HEARTBEAT):
                 words.write(at, (0, 1, 0xffffffff, words.read(SUBMITTED))[next(lies) % 4])
         for call_id, tokens in enumerate(alone, 1):
             outcome = c.finish(call_id).check()
             assert outcome.done["finish"] == FAILED or outcome.tokens == tokens
         a.wait_ready()
         assert c.generate(9, PROMPT + [1], max_tokens=300).check().tokens == alone[0]
+
+
+def test_wild_writes_without_end_cost_time_only():
+    """Over all that it can write, its words and its results, while calls come and go."""
+    draw, alone = random.Random(28), undisturbed(8)
+    with Appliance(NOISE, "engine.failures=0", "engine.hang=2s") as a, Client(a.tcp) as c:
+        words = Words(a)
+        for first in range(1, 1 + 8 * WILD_BATCHES, 8):
+            for number in range(8):
+                c.start(first + number, PROMPT + [1 + number], max_tokens=300)
+            words.scribble(draw, WILD_WRITES // WILD_BATCHES, a.stats)
+            for call_id, tokens in enumerate(alone, first):
+                outcome = c.finish(call_id).check()
+                assert outcome.done["finish"] == FAILED or outcome.tokens == tokens
+        a.wait_ready()
+        assert a.stats()["engine_restarts"] > 0, "none of the writes was met"
+        assert c.generate(1 + 8 * WILD_BATCHES, PROMPT + [1], max_tokens=300).check().tokens == alone[0]
