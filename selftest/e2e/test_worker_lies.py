@@ -12,7 +12,7 @@ from protocol import CANCELLED, DEADLINE, FAILED, Client, Outcome, call
 from test_worker import PROMPT, open_of, poke, shared_parts, start_calls, undisturbed
 
 PAGE = 4096
-# Of appliance/control.h: of the worker's page, and of the one before it, which is keeper's and core's.
+# Of appliance/control.h: of the worker's page, and of that before it, the keeper's and core's.
 DONE, ANSWERED, READY, PROOF, HEARTBEAT = 0, 4, 8, 16, 64
 EPOCH, SUBMITTED = -PAGE + 4, -PAGE + 68
 WILD_WRITES, WILD_BATCHES = 100000, 10
@@ -181,4 +181,5 @@ def test_wild_writes_without_end_cost_time_only():
                 assert outcome.done["finish"] == FAILED or outcome.tokens == tokens
         a.wait_ready()
         assert a.stats()["engine_restarts"] > 0, "none of the writes was met"
-        assert c.generate(1 + 8 * WILD_BATCHES, PROMPT + [1], max_tokens=300).check().tokens == alone[0]
+        outcome = c.generate(1 + 8 * WILD_BATCHES, PROMPT + [1], max_tokens=300)
+        assert outcome.check().tokens == alone[0]
