@@ -54,6 +54,30 @@ void control_begin(struct control_engine *control, uint32_t epoch)
     atomic_store(&control->worker_epoch, epoch);
 }
 
+void control_begin_core(struct control *control)
+{
+    for (uint32_t i = 0; i < control->engines_count; i++) {
+        atomic_store(&control->engines[i].left, atomic_load(&control->engines[i].submitted));
+    }
+    atomic_store(&control->health, 0);
+    atomic_store(&control->is_quiet, 0);
+    atomic_store(&control->admissions_taken, atomic_load(&control->admissions));
+    atomic_fetch_add(&control->core_restarts, 1);
+}
+
+void control_adopt(struct control_view *view, const struct control_engine *control)
+{
+    *view = (struct control_view){.sequence = atomic_load(&control->submitted),
+                                  .condemned = atomic_load(&control->condemned)};
+}
+
+bool control_is_finishing(const struct control_engine *control)
+{
+    uint32_t left = atomic_load(&control->left);
+    return atomic_load(&control->submitted) == left && atomic_load(&control->done) != left &&
+           atomic_load(&control->submitted_epoch) == atomic_load(&control->worker_epoch);
+}
+
 void control_ask(struct control_engine *control)
 {
     atomic_fetch_add(&control->asked, 1);
@@ -72,7 +96,8 @@ void control_submit(struct control_view *view, struct control_engine *control)
 /* What the worker of this epoch says is taken once: it cannot take it back. */
 static void see_ready(struct control_view *view, struct control_engine *control)
 {
-    if (!view->is_ready && atomic_load(&control->worker_ready) == view->epoch) {
+    if (!view->is_ready && atomic_load(&control->worker_ready) == view->epoch &&
+        !control_is_finishing(control)) {
         view->is_ready = true;
         atomic_store(&control->ready, view->epoch);
     }

@@ -9,6 +9,7 @@
  *   core    has no step and wants to know whether the worker lives: control_ask(), futex wake
  *   worker  answers what it was asked, a step or nothing but that, with a heartbeat
  *   core    names the epoch of a worker that has to go, and why; the keeper kills it
+ *   core    that takes over from one that has died: control_adopt(); the worker stays as it is
  *   keeper  clears the worker's page and counts worker_epoch up when a worker has died: all that
  *           the old one knew, and all that it wrote, is gone
  *
@@ -38,6 +39,7 @@ struct control_engine {
     _Atomic uint32_t worker_epoch;      /* 0: none yet; grows with each worker */
     _Atomic uint32_t worker_pid;
     _Atomic uint32_t backs_off;         /* enum control_failure: why the next worker has to wait */
+    _Atomic uint32_t left;              /* newest step of a core that has died */
     /* core */
     _Alignas(64) _Atomic uint32_t asked;        /* grows with each step and question; worker's
                                                    futex */
@@ -70,6 +72,7 @@ struct control {
     uint32_t engines_count;             /* set at boot */
     _Atomic uint32_t admissions;        /* each a struct config_admission in the pipe */
     uint64_t idle_us;                   /* how long core and keeper may wait while all is quiet */
+    _Atomic uint32_t core_restarts;     /* cores that took over from one that had died */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */
@@ -93,6 +96,13 @@ void control_ring(int bell);
 void control_hush(int bell);
 /* Keeper: there is no worker now, and the next one has this epoch. */
 void control_begin(struct control_engine *control, uint32_t epoch);
+/* Keeper: there is no core now; the next one takes over, and writes the core's words. */
+void control_begin_core(struct control *control);
+/* Core, before all else: the steps up to now are not its own. The worker is ready once it has done
+ * the last of them. */
+void control_adopt(struct control_view *view, const struct control_engine *control);
+/* True while the worker runs a step of a core that has died. */
+bool control_is_finishing(const struct control_engine *control);
 /* Core: the step record is filled. */
 void control_submit(struct control_view *view, struct control_engine *control);
 /* Core: the worker has no step, and is to show that it lives. */

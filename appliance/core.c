@@ -63,6 +63,7 @@ static void read_orders(const struct control *control, struct loop_orders *order
         .drain = stop == CONTROL_DRAIN,
         .stop_now = stop == CONTROL_STOP_NOW,
         .load_permille = control->load_permille,
+        .core_restarts = atomic_load(&control->core_restarts),
         .idle_us = control->idle_us,
     };
     for (uint32_t i = 0; i < control->engines_count; i++) {

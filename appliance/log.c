@@ -8,8 +8,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "appliance/clock.h"
 #include "config/base/say.h"
 
 #define LINE_BYTES 640
@@ -28,13 +28,6 @@ void log_role_worker(uint32_t engine, uint32_t engines)
         snprintf(name, sizeof name, "worker-%u", engine);
     }
     role_name = name;
-}
-
-static uint64_t clock_us(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 void log_event(enum log_level level, const char *format, ...)

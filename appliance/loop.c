@@ -287,6 +287,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
     if (!textport_is_awake(&loop->textport)) {
         return;
     }
+    loop->stats.core_restarts = orders->core_restarts;
     sched_report(&loop->sched);         /* looks at every call: only when a peer asks */
     loop_health(loop, orders, &health);
     const struct textport_view view = {

@@ -10,7 +10,7 @@
 #include "appliance/boot/inherited.h"
 #include "appliance/boot/plan.h"
 #include "appliance/boot/init/init.h"
-#include "appliance/keeper.h"
+#include "appliance/keeper/keeper.h"
 #include "appliance/log.h"
 #include "appliance/boot/version.h"
 #include "kernels/cuda/driver/images.h"

@@ -10,19 +10,12 @@
  */
 #include "appliance/runner.h"
 
-#include <time.h>
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
+#include "appliance/clock.h"
 
 void runner_tell_round(void *context)
 {
     struct runner *runner = context;
-    uint64_t now = now_us();
+    uint64_t now = clock_us(CLOCK_MONOTONIC);
     if (now - runner->rung_us >= RUNNER_GAP_US) {
         runner->rung_us = now;
         control_ring(runner->bell);
@@ -46,7 +39,7 @@ void runner_serve(struct runner *runner)
             }
             control_done(control, runner->step, seen);
             control_ring(runner->bell);
-            runner->rung_us = now_us();
+            runner->rung_us = clock_us(CLOCK_MONOTONIC);
         }
         control_answer(control, runner->epoch, asked);
     }

@@ -15,9 +15,9 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "appliance/clock.h"
 #include "config/base/assert.h"
 #include "config/address.h"
 
@@ -25,16 +25,12 @@
 
 static uint64_t now_us(void *self)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return clock_us(CLOCK_MONOTONIC);
 }
 
 static uint64_t wall_us(void *self)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return clock_us(CLOCK_REALTIME);
 }
 
 static uint64_t tag_of(enum world_source source, uint32_t index)
@@ -252,6 +248,9 @@ enum status world_linux_init(struct world_linux *linux_world, const struct share
         .engine_ask = engine_ask,
         .engine_heartbeat = engine_heartbeat,
     };
+    for (uint32_t i = 0; i < shared->control->engines_count; i++) {
+        control_adopt(&linux_world->engines[i], &shared->control->engines[i]);
+    }
     linux_world->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (linux_world->epoll < 0) {
         return STATUS_DEVICE_IO;

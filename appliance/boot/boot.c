@@ -331,6 +331,10 @@ static enum boot_exit prepare_worker(struct boot *boot)
 
 void boot_forget_worker(struct boot *boot)
 {
+    if (boot->weights_arena.base != NULL) {
+        munmap(boot->weights_arena.base, boot->weights_arena.size_bytes);
+        boot->weights_arena = (struct arena){.base = NULL};
+    }
     gguf_source_close(&boot->source);
     if (boot->serves_by_gpu) {
         gpu_binary_close(&boot->gpu_binary);

@@ -68,7 +68,7 @@ enum boot_exit boot_measure(struct boot *boot);
 enum boot_exit boot_check_memory(struct boot *boot);
 /* Maps model and shared memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
-/* In the core: closes what only the keeper needs, for workers. */
+/* In the core: closes and unmaps what only the keeper needs, for workers. */
 void boot_forget_worker(struct boot *boot);
 /* Reads and packs the weights for CPU engines, one tensor at each boot_load_next(), so that the
  * caller can act in between; boot_load_end() closes the model. `progress` (permille) may be

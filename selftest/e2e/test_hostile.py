@@ -75,7 +75,7 @@ class Raw:
 # ---- roles that end -----------------------------------------------------------------------------
 
 def test_the_end_of_the_core_ends_everything_with_a_status_of_its_own():
-    a = Appliance(unix=True)
+    a = Appliance("appliance.core_failures=1", unix=True)
     roles = [a.core, a.worker]
     with Client(a.tcp) as c:
         c.start(1, PROMPT, max_tokens=900)

@@ -11,8 +11,11 @@
 
 enum { ROWS = 3, ROUNDS = 4, LIES = 200000 };
 
-static _Alignas(STEP_PAGE_BYTES) uint8_t pages[sizeof(struct control_engine)];
-static struct control_engine *const control = (void *)pages;
+static _Alignas(STEP_PAGE_BYTES) uint8_t shared[sizeof(struct control) +
+                                                sizeof(struct control_engine)];
+static uint8_t *const pages = shared + sizeof(struct control);
+static struct control *const whole = (void *)shared;
+static struct control_engine *const control = (void *)(shared + sizeof(struct control));
 static struct control_view view;
 static struct step step;
 static uint64_t random_state;
@@ -25,7 +28,8 @@ static uint32_t draw(uint32_t below)
 
 static int set_up(void **state)
 {
-    memset(pages, 0, sizeof pages);
+    memset(shared, 0, sizeof shared);
+    whole->engines_count = 1;
     view = (struct control_view){0};
     random_state = 1;
     step.layout = (struct step_layout){.rows_max = ROWS, .steps_max = ROUNDS, .tokens_max = 16,
@@ -96,6 +100,65 @@ static void test_condemned_worker_is_down_until_it_is_lost(void **state)
     assert_int_equal(atomic_load(&control->condemned), 1);
     assert_int_equal(atomic_load(&control->condemned_for), CONTROL_HUNG);
     control_done(control, &step, view.sequence);
+    assert_int_equal(ask(), WORLD_ENGINE_DOWN);
+    become_ready(2);
+}
+
+/* ---- a core that takes over ------------------------------------------------------------------ */
+
+static void take_over(void)
+{
+    control_begin_core(whole);
+    control_adopt(&view, control);
+}
+
+static void test_next_core_finds_a_worker_that_is_ready(void **state)
+{
+    become_ready(3);
+    control_submit(&view, control);
+    control_done(control, &step, view.sequence);
+    assert_int_equal(ask(), WORLD_ENGINE_DONE);
+    take_over();
+    assert_int_equal(ask(), WORLD_ENGINE_IDLE);
+    assert_int_equal(atomic_load(&whole->core_restarts), 1);
+    control_submit(&view, control);
+    assert_int_equal(ask(), WORLD_ENGINE_BUSY);
+    control_done(control, &step, view.sequence);
+    assert_int_equal(ask(), WORLD_ENGINE_DONE);
+}
+
+/* Its results would be written over those of the next step. */
+static void test_next_core_waits_for_the_step_that_the_last_one_left(void **state)
+{
+    become_ready(1);
+    control_submit(&view, control);
+    uint32_t left = view.sequence;
+    take_over();
+    assert_true(control_is_finishing(control));
+    assert_int_equal(ask(), WORLD_ENGINE_DOWN);
+    control_done(control, &step, left);
+    assert_false(control_is_finishing(control));
+    assert_int_equal(ask(), WORLD_ENGINE_IDLE);
+    control_submit(&view, control);
+    assert_int_equal(ask(), WORLD_ENGINE_BUSY);
+    assert_false(control_is_finishing(control));
+}
+
+static void test_step_that_was_left_dies_with_its_worker(void **state)
+{
+    become_ready(1);
+    control_submit(&view, control);
+    take_over();
+    assert_int_equal(ask(), WORLD_ENGINE_DOWN);
+    become_ready(2);
+    assert_false(control_is_finishing(control));
+}
+
+static void test_next_core_believes_no_worker_that_is_condemned(void **state)
+{
+    become_ready(1);
+    control_condemn(&view, control, CONTROL_WRONG);
+    take_over();
     assert_int_equal(ask(), WORLD_ENGINE_DOWN);
     become_ready(2);
 }
@@ -184,6 +247,10 @@ int main(void)
         cmocka_unit_test_setup(test_worker_that_was_ready_cannot_take_it_back, set_up),
         cmocka_unit_test_setup(test_successor_is_not_ready_before_it_says_so, set_up),
         cmocka_unit_test_setup(test_condemned_worker_is_down_until_it_is_lost, set_up),
+        cmocka_unit_test_setup(test_next_core_finds_a_worker_that_is_ready, set_up),
+        cmocka_unit_test_setup(test_next_core_waits_for_the_step_that_the_last_one_left, set_up),
+        cmocka_unit_test_setup(test_step_that_was_left_dies_with_its_worker, set_up),
+        cmocka_unit_test_setup(test_next_core_believes_no_worker_that_is_condemned, set_up),
         cmocka_unit_test_setup(
             test_results_that_are_changed_after_they_were_done_are_no_proof, set_up),
         cmocka_unit_test_setup(test_results_of_the_step_before_are_no_proof, set_up),

@@ -8,7 +8,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "appliance/guard.h"
+#include "appliance/keeper/guard.h"
 
 enum { TICKS = 5, LOAD_TICKS = 700, FAILURES = 3, WINDOW_US = 1000 };
 
@@ -30,7 +30,7 @@ static struct guard fresh(void)
 /* Of a worker that owes an answer. */
 static bool tick_owing(struct guard *guard, uint64_t heartbeat, bool is_ready)
 {
-    return guard_tick(guard, &(struct guard_signs){heartbeat, is_ready, true});
+    return guard_tick(guard, &(struct guard_signs){heartbeat, is_ready, true, false});
 }
 
 /* Ticks without a heartbeat until it is hung; 0: not within `max`. */
@@ -119,7 +119,7 @@ static void test_tick_of_a_worker_that_owes_nothing_is_no_hang(void **state)
 {
     struct guard guard = fresh();
     for (uint32_t i = 0; i < 100 * TICKS; i++) {
-        assert_false(guard_tick(&guard, &(struct guard_signs){7, true, false}));
+        assert_false(guard_tick(&guard, &(struct guard_signs){7, true, false, false}));
     }
     assert_int_equal(ticks_to_hang(&guard, 7, true, 100), TICKS);
 }
@@ -203,10 +203,24 @@ static void test_fail_counts_the_most_that_there_is_room_for(void **state)
     assert_int_equal(guard_fail(&guard, true, GUARD_FAILURES_MAX), GUARD_WAIT_TICKS);
 }
 
+/* The core that has died would have condemned it; the next one has no time for that step. */
+static void test_tick_with_a_step_that_a_dead_core_left_is_a_hang_at_last(void **state)
+{
+    struct guard guard = fresh();
+    uint64_t beat = 0;
+    for (uint32_t tick = 1; tick < GUARD_START_PATIENCE * TICKS + LOAD_TICKS; tick++) {
+        assert_false(guard_tick(&guard, &(struct guard_signs){++beat, true, true, true}));
+    }
+    struct guard other = guard;
+    assert_true(guard_tick(&guard, &(struct guard_signs){++beat, true, true, true}));
+    assert_false(guard_tick(&other, &(struct guard_signs){++beat, true, true, false}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tick_with_a_still_heart_for_long_enough_is_a_hang),
+        cmocka_unit_test(test_tick_with_a_step_that_a_dead_core_left_is_a_hang_at_last),
         cmocka_unit_test(test_tick_with_a_beating_heart_is_no_hang),
         cmocka_unit_test(test_tick_of_a_worker_that_starts_is_more_patient),
         cmocka_unit_test(test_tick_of_a_worker_that_was_slow_to_start_begins_anew),

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "appliance/boot/notify.h"
+#include "appliance/keeper/notify.h"
 #include "appliance/text/port.h"
 
 #define NAME "agentix-test-notify-"

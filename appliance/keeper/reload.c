@@ -8,7 +8,7 @@
  * the reading takes of the heap it gives back.
  * Owner: the keeper. The core cannot open files: it is sealed.
  */
-#include "appliance/boot/reload.h"
+#include "appliance/keeper/reload.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,28 +17,30 @@
 #include "appliance/log.h"
 #include "appliance/seal/heap.h"
 
+static void remember(struct reload *reload, const struct config_keys *keys)
+{
+    reload->known = *keys;
+    config_keys_wipe_secrets(&reload->known);
+}
+
 void reload_init(struct reload *reload, struct boot *boot)
 {
     reload->boot = boot;
     reload->is_due = false;
-    reload->known = *boot->keys;
-    config_keys_wipe_secrets(&reload->known);
+    remember(reload, boot->keys);
 }
 
 void reload_close(struct boot *boot, bool is_core)
 {
     close(boot->shared.admission_pipe[1]);
-    if (!is_core && boot->shared.admission_pipe[0] >= 0) {
+    if (!is_core) {
         close(boot->shared.admission_pipe[0]);
     }
 }
 
 void reload_begin(struct reload *reload)
 {
-    int *core_end = &reload->boot->shared.admission_pipe[0];
     config_keys_wipe(reload->boot->keys);
-    close(*core_end);
-    *core_end = -1;         /* its number will be another's */
 }
 
 static bool is_equal(const struct option_value *a, const struct option_value *b)
@@ -80,9 +82,18 @@ static enum status read_admission(struct reload *reload, struct options *options
         snprintf(error->text, sizeof error->text, "auth.keys is empty, and auth.tcp = psk");
         return STATUS_CONFIG_OPTION;
     }
-    TRY(config_keys_load_file(&admission->keys, options->auth_keys.text, error));
-    TRY(config_keys_keep_domains(&admission->keys, &reload->known, error));
-    return config_quotas_check(&admission->keys, &boot->limits, error);
+    return config_keys_load_file(&admission->keys, options->auth_keys.text, error);
+}
+
+/* For the core that is there, which knows domains by their numbers. */
+static enum status read_update(struct reload *reload, struct options *options,
+                               struct config_admission *admission, struct config_error *error)
+{
+    TRY(read_admission(reload, options, admission, error));
+    if (reload->boot->access.tcp_needs_key) {
+        TRY(config_keys_keep_domains(&admission->keys, &reload->known, error));
+    }
+    return config_quotas_check(&admission->keys, &reload->boot->limits, error);
 }
 
 static void pass_on(struct reload *reload, const struct config_admission *admission)
@@ -93,8 +104,7 @@ static void pass_on(struct reload *reload, const struct config_admission *admiss
         log_event(LOG_ERROR, "reload: the core does not listen");
         return;
     }
-    reload->known = admission->keys;
-    config_keys_wipe_secrets(&reload->known);
+    remember(reload, &admission->keys);
     atomic_fetch_add(&shared->control->admissions, 1);
     control_ring(shared->control_bell);
     log_event(LOG_INFO, "reloaded auth.keys=%u auth.uids=%u auth.gids=%u", admission->keys.count,
@@ -108,7 +118,7 @@ static void read_and_pass_on(struct reload *reload)
     struct config_error error = {.text = "unknown"};
     uint64_t mark = heap_used_bytes();
     memset(&admission, 0, sizeof admission);
-    if (read_admission(reload, &options, &admission, &error) == STATUS_OK) {
+    if (read_update(reload, &options, &admission, &error) == STATUS_OK) {
         refuse_others(&reload->boot->options, &options);
         pass_on(reload, &admission);
     } else {
@@ -116,6 +126,40 @@ static void read_and_pass_on(struct reload *reload)
     }
     config_keys_wipe(&admission.keys);
     heap_rewind(mark);
+}
+
+/* What lies in the pipe was meant for the core that has ended. */
+static void empty_pipe(const struct shared *shared)
+{
+    char bytes[4096];
+    while (read(shared->admission_pipe[0], bytes, sizeof bytes) > 0) {
+    }
+    explicit_bzero(bytes, sizeof bytes);
+}
+
+bool reload_renew(struct reload *reload)
+{
+    static struct options options;
+    static struct config_admission admission;
+    struct boot *boot = reload->boot;
+    struct config_error error = {.text = "unknown"};
+    uint64_t mark = heap_used_bytes();
+    memset(&admission, 0, sizeof admission);
+    enum status status = read_admission(reload, &options, &admission, &error);
+    if (status == STATUS_OK) {
+        status = config_quotas_check(&admission.keys, &boot->limits, &error);
+    }
+    if (status == STATUS_OK) {
+        boot->access = admission.access;
+        *boot->keys = admission.keys;
+        remember(reload, boot->keys);
+        empty_pipe(&boot->shared);
+    } else {
+        log_event(LOG_ERROR, "no other core: %s", error.text);
+    }
+    config_keys_wipe(&admission.keys);
+    heap_rewind(mark);
+    return status == STATUS_OK;
 }
 
 void reload_tick(struct reload *reload)

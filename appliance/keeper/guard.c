@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the keeper's judgement of an engine's workers (appliance/guard.h).
+ * What: the keeper's judgement of an engine's workers (appliance/keeper/guard.h).
  * Invariant: a worker's silence does not count against its successor; its failure does.
  * Bounds: O(1).
  */
-#include "appliance/guard.h"
+#include "appliance/keeper/guard.h"
 
 #include "config/base/assert.h"
 
@@ -39,11 +39,12 @@ bool guard_tick(struct guard *guard, const struct guard_signs *signs)
     bool is_silent = is_due && signs->is_ready == guard->is_ready &&
                      signs->heartbeat == guard->heartbeat;
     guard->silent_ticks = is_silent ? guard->silent_ticks + 1 : 0;
-    guard->start_ticks += !signs->is_ready;
+    bool is_bounded = !signs->is_ready || signs->is_finishing;
+    guard->start_ticks += is_bounded;
     guard->is_ready = signs->is_ready;
     guard->heartbeat = signs->heartbeat;
     return guard->silent_ticks >= guard->hang_ticks * patience ||
-           (!signs->is_ready && guard->start_ticks >= guard->start_ticks_max);
+           (is_bounded && guard->start_ticks >= guard->start_ticks_max);
 }
 
 static bool is_too_often(const struct guard *guard, uint64_t now_us)

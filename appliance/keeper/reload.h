@@ -9,7 +9,7 @@
 
 struct reload {
     struct boot *boot;
-    struct config_keys known;       /* domains since the start, without keys */
+    struct config_keys known;       /* domains since the core's start, without keys */
     bool is_due;                    /* a signal came, and the core has yet to take the last one */
 };
 
@@ -17,8 +17,10 @@ struct reload {
 void reload_init(struct reload *reload, struct boot *boot);
 /* In the core, and in a worker: closes what is not theirs of the pipe. */
 void reload_close(struct boot *boot, bool is_core);
-/* After the fork of the core, in the keeper: the core alone needs the keys, and has its own. */
+/* After the fork of a core, in the keeper: the core alone needs the keys, and has its own. */
 void reload_begin(struct reload *reload);
+/* The core has ended: reads for the next one who may come in. False: not so, the log says why. */
+bool reload_renew(struct reload *reload);
 /* SIGHUP has come, or may have come before. */
 void reload_signal(struct reload *reload);
 void reload_tick(struct reload *reload);

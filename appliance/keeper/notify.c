@@ -5,7 +5,7 @@
  * taken over the core that writes them.
  * Owner: the keeper.
  */
-#include "appliance/boot/notify.h"
+#include "appliance/keeper/notify.h"
 
 #include <errno.h>
 #include <stddef.h>

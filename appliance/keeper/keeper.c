@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the parent of the other two roles.
+ *
+ *   boot: listen -> fork core (text port says "starting") -> read weights -> fork workers -> watch
+ *
+ * Signals are waited for, never handled. They stay pending while weights are read; one that means
+ * the end stops the reading, and watch() then takes it, with no worker forked. SIGHUP: reload.h.
+ *
+ * A core that a signal ends, while workers serve, has a successor: the listeners are the keeper's
+ * too, so clients that come wait for it, and it takes over the workers as they are. The calls that
+ * were open are gone; clients send them again. One that fails too often, or that ends by itself,
+ * ends the appliance with its exit status.
+ *
+ * Bounds: it wakes up every GUARD_TICK_US, and every control->idle_us while the core is quiet.
+ */
+#include "appliance/keeper/keeper.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "appliance/boot/listen.h"
+#include "appliance/clock.h"
+#include "appliance/core.h"
+#include "appliance/keeper/guard.h"
+#include "appliance/keeper/notify.h"
+#include "appliance/keeper/reload.h"
+#include "appliance/keeper/workers.h"
+#include "appliance/log.h"
+#include "appliance/seal/seal.h"
+
+#define END_TICKS 10                /* for a core that was told to end now */
+
+struct keeper {
+    struct boot *boot;
+    pid_t pid;                      /* its own */
+    pid_t core;                     /* -1: there is none */
+    struct guard core_guard;        /* how often cores have failed */
+    bool serves;                    /* workers have been started */
+    struct workers workers;
+    uint32_t waited_ticks;          /* for the core to end */
+    struct notify notify;
+    struct reload reload;
+    sigset_t signals;
+};
+
+static void block_signals(struct keeper *keeper)
+{
+    sigemptyset(&keeper->signals);
+    sigaddset(&keeper->signals, SIGCHLD);
+    sigaddset(&keeper->signals, SIGTERM);
+    sigaddset(&keeper->signals, SIGINT);
+    sigaddset(&keeper->signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &keeper->signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+}
+
+/* In the child: it dies with the keeper, whatever kills that. It ignores the signals that the
+ * keeper takes, which may be sent to the whole group: the keeper decides when to end. */
+static void follow(const struct keeper *keeper)
+{
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigprocmask(SIG_UNBLOCK, &keeper->signals, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper->pid) {
+        _exit(BOOT_EXIT_SYSTEM);
+    }
+}
+
+static enum boot_exit fork_core(struct keeper *keeper)
+{
+    keeper->core = fork();
+    if (keeper->core < 0) {
+        log_event(LOG_ERROR, "fork of the core: %s", strerror(errno));
+        return BOOT_EXIT_SYSTEM;
+    }
+    if (keeper->core == 0) {
+        follow(keeper);
+        notify_close(&keeper->notify);
+        reload_close(keeper->boot, true);
+        boot_forget_worker(keeper->boot);
+        core_run(keeper->boot);
+    }
+    reload_begin(&keeper->reload);
+    return BOOT_EXIT_OK;
+}
+
+/* In a worker, with `context` as it is in the keeper. */
+static void begin_worker(void *context)
+{
+    struct keeper *keeper = context;
+    follow(keeper);
+    notify_close(&keeper->notify);
+    reload_close(keeper->boot, false);
+    listen_forget(keeper->boot);
+}
+
+/* Exit status of a core that has ended. */
+static enum boot_exit core_status(int wait_status)
+{
+    if (WIFEXITED(wait_status)) {
+        return (enum boot_exit)WEXITSTATUS(wait_status);
+    }
+    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
+    return BOOT_EXIT_CORE;
+}
+
+/* One that was told to end, or that ends by itself, has no successor. */
+static bool may_have_successor(struct keeper *keeper, enum boot_exit exit_status)
+{
+    bool is_wanted = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_RUN;
+    return exit_status == BOOT_EXIT_CORE && is_wanted && keeper->serves &&
+           guard_fail(&keeper->core_guard, true, clock_us(CLOCK_MONOTONIC)) == 0;
+}
+
+/* True when there is another core. */
+static bool replace_core(struct keeper *keeper, enum boot_exit exit_status)
+{
+    keeper->core = -1;
+    if (!may_have_successor(keeper, exit_status) || !reload_renew(&keeper->reload)) {
+        return false;
+    }
+    control_begin_core(keeper->boot->shared.control);
+    log_event(LOG_WARN, "another core takes over: open calls are gone");
+    return fork_core(keeper) == BOOT_EXIT_OK;
+}
+
+/* Reaps the children that have ended; true when there is no core any more. */
+static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
+{
+    int wait_status = 0;
+    pid_t pid = 0;
+    while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
+        if (pid != keeper->core) {
+            workers_reap(&keeper->workers, pid, wait_status);
+            continue;
+        }
+        *exit_status = core_status(wait_status);
+        if (!replace_core(keeper, *exit_status)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* SIGTERM and SIGINT: the first drains, the second ends at once. */
+static void pass_stop(const struct keeper *keeper)
+{
+    struct control *control = keeper->boot->shared.control;
+    uint32_t stop = atomic_load(&control->stop);
+    uint32_t next = stop == CONTROL_RUN ? CONTROL_DRAIN : CONTROL_STOP_NOW;
+    atomic_store(&control->stop, next);
+    log_event(LOG_INFO, next == CONTROL_DRAIN ? "draining" : "stopping now");
+    control_ring(keeper->boot->shared.control_bell);
+}
+
+/* True once in END_TICKS of waiting. */
+static bool has_waited(uint32_t *ticks, bool waits)
+{
+    *ticks = waits ? *ticks + 1 : 0;
+    if (*ticks < END_TICKS) {
+        return false;
+    }
+    *ticks = 0;
+    return true;
+}
+
+/* What no signal tells: a worker that is missing, hung or wrong, and a core that does not follow
+ * its orders. */
+static void act_on_tick(struct keeper *keeper)
+{
+    bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
+    reload_tick(&keeper->reload);
+    workers_tick(&keeper->workers, stop_now);
+    if (has_waited(&keeper->waited_ticks, stop_now)) {
+        log_event(LOG_ERROR, "core does not end: killed");
+        kill(keeper->core, SIGKILL);
+    }
+}
+
+static void end_children(struct keeper *keeper)
+{
+    if (keeper->core > 0) {
+        kill(keeper->core, SIGKILL);
+        waitpid(keeper->core, NULL, 0);
+    }
+    workers_end(&keeper->workers);
+}
+
+static struct timespec tick_of(const struct keeper *keeper)
+{
+    const struct control *control = keeper->boot->shared.control;
+    bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
+                    control->idle_us > GUARD_TICK_US;
+    uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
+    return (struct timespec){.tv_sec = (time_t)(us / 1000000),
+                             .tv_nsec = (long)(us % 1000000 * 1000)};
+}
+
+static enum boot_exit watch(struct keeper *keeper)
+{
+    enum boot_exit exit_status = BOOT_EXIT_OK;
+    while (!reap(keeper, &exit_status)) {
+        const struct timespec tick = tick_of(keeper);
+        int number = sigtimedwait(&keeper->signals, NULL, &tick);
+        if (number == SIGTERM || number == SIGINT) {
+            pass_stop(keeper);
+        } else if (number == SIGHUP) {
+            reload_signal(&keeper->reload);
+        } else if (number < 0 && errno == EAGAIN) {
+            act_on_tick(keeper);
+        }
+        notify_tick(&keeper->notify, keeper->boot->shared.control);
+    }
+    end_children(keeper);
+    return exit_status;
+}
+
+/* True when SIGTERM or SIGINT is pending, or the core has ended. */
+static bool end_is_wanted(const struct keeper *keeper)
+{
+    sigset_t pending;
+    siginfo_t core = {.si_pid = 0};
+    sigpending(&pending);
+    waitid(P_PID, (id_t)keeper->core, &core, WEXITED | WNOHANG | WNOWAIT);
+    return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || core.si_pid != 0;
+}
+
+/* OK with the load not done: the boot is to end. */
+static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load)
+{
+    volatile uint32_t *permille = &keeper->boot->shared.control->load_permille;
+    enum boot_exit exit_status = boot_load_begin(keeper->boot, load);
+    while (exit_status == BOOT_EXIT_OK && !boot_load_is_done(load) && !end_is_wanted(keeper)) {
+        exit_status = boot_load_next(load, permille);
+        notify_loading(&keeper->notify, *permille);
+    }
+    return exit_status;
+}
+
+static void log_chat(const struct gguf_chat *chat)
+{
+    if (chat->verdict == CHAT_UNKNOWN) {
+        log_event(LOG_WARN, "chat template of %u bytes is not one that is known: clients choose a "
+                  "format (docs/chat.md)", chat->template_bytes);
+    } else {
+        log_event(LOG_INFO, "chat format=%s", chat_format_name(chat->format.id));
+    }
+}
+
+/* True when the weights are there. A GPU worker reads them itself. */
+static bool load(struct keeper *keeper, enum boot_exit *exit_status)
+{
+    static struct boot_load load;
+    struct boot *boot = keeper->boot;
+    log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
+              boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
+    log_chat(&boot->gguf->chat);
+    if (boot->serves_by_gpu) {
+        boot->shared.control->load_permille = 1000;
+        return true;
+    }
+    *exit_status = read_weights(keeper, &load);
+    if (*exit_status != BOOT_EXIT_OK || !boot_load_is_done(&load)) {
+        return false;
+    }
+    boot_load_end(boot, &load);
+    log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
+    return true;
+}
+
+static enum boot_exit load_and_serve(struct keeper *keeper)
+{
+    enum boot_exit exit_status = BOOT_EXIT_OK;
+    if (!load(keeper, &exit_status)) {
+        return exit_status;
+    }
+    workers_start(&keeper->workers);
+    keeper->serves = true;
+    return boot_lock_memory(keeper->boot);  /* last: it is slow, and a fork undoes a part of it */
+}
+
+static void init(struct keeper *keeper, struct boot *boot)
+{
+    const struct options *options = &boot->options;
+    *keeper = (struct keeper){.boot = boot, .pid = getpid(), .core = -1};
+    keeper->workers = (struct workers){.boot = boot, .begin = begin_worker, .context = keeper};
+    workers_init(&keeper->workers);
+    guard_init(&keeper->core_guard, &(struct guard_settings){
+        .hang_us = options->engine_hang.number,
+        .failures_max = (uint32_t)options->appliance_core_failures.number,
+        .window_us = options->engine_failure_window.number});
+}
+
+enum boot_exit keeper_run(struct boot *boot)
+{
+    static struct keeper keeper;        /* too large for a stack that children inherit */
+    init(&keeper, boot);
+    enum boot_exit exit_status = listen_open(boot);
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    log_role("keeper");
+    seal_privileges();
+    notify_open(&keeper.notify);
+    boot->shared.control->idle_us = notify_idle_us(&keeper.notify);
+    block_signals(&keeper);
+    reload_init(&keeper.reload, boot);
+    exit_status = fork_core(&keeper);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = load_and_serve(&keeper);
+    }
+    if (exit_status != BOOT_EXIT_OK) {
+        end_children(&keeper);
+        listen_remove(boot);
+        return exit_status;
+    }
+    exit_status = watch(&keeper);
+    listen_remove(boot);
+    log_event(LOG_INFO, "ended status=%d", (int)exit_status);
+    return exit_status;
+}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""A core that dies has a successor: listeners, weights and workers stay, clients send their open
+calls again and get the right tokens. One that dies too often ends the appliance."""
+import os
+import signal
+import tempfile
+
+from appliance import HANG_S, NOISE, Appliance, is_alive, stop, wait_for
+from protocol import Client
+from test_auth import ALICE, BOB, CAROL
+from test_hostile import EXIT
+from test_reload import Files, is_refused, reload, served
+from test_restart import expect_ids, open_calls, right_answers
+from test_worker import PROMPT
+
+CALLS, TOKENS = 8, 900
+
+
+def kill_core(a):
+    """Returns when another one has taken its place."""
+    core = a.core
+    os.kill(core, signal.SIGKILL)
+    wait_for(lambda: a.children().get("agentix-core", core) != core, "there is another core")
+
+
+def test_clients_go_on_with_the_next_core_and_the_same_worker():
+    right = right_answers(CALLS, TOKENS)
+    with Appliance(NOISE) as a:
+        clients, worker = open_calls(a, CALLS, TOKENS), a.worker
+        stop(worker)
+        kill_core(a)
+        os.kill(worker, signal.SIGCONT)
+        for client, tokens in zip(clients, right):
+            expect_ids(client, tokens)
+        stats = a.stats()
+        assert a.worker == worker
+        assert stats["core_restarts"] == 1 and stats["engine_restarts"] == 0, stats
+        assert stats["calls_accepted"] == stats["calls_completed"], stats
+        a.wait_said("another core takes over")
+        a.wait_ready()
+
+
+def test_cores_die_again_and_again_under_calls():
+    right = right_answers(CALLS, TOKENS)
+    with Appliance(NOISE, "appliance.core_failures=0") as a:
+        clients, worker = open_calls(a, CALLS, TOKENS), a.worker
+        for deaths in range(1, 21):
+            if all(client.poll() is not None for client in clients):
+                break
+            kill_core(a)
+        for client, tokens in zip(clients, right):
+            expect_ids(client, tokens)
+        assert a.worker == worker and a.stats()["core_restarts"] >= deaths - 1 > 0
+
+
+def test_a_step_of_the_dead_core_is_not_taken_for_one_of_the_next():
+    """It is done at last, and its worker serves; while it is not, the engine is not ready."""
+    with Appliance(NOISE, "engine.hang=60s") as a:
+        with Client(a.tcp) as c:
+            tokens = c.generate(1, PROMPT, max_tokens=300).check().tokens
+        with Client(a.tcp) as c:
+            worker = a.worker
+            c.start(1, PROMPT, max_tokens=900)
+            wait_for(lambda: a.stats()["calls_running"] == 1, "it has a step")
+            stop(worker)
+            c.start(2, PROMPT + [2], max_tokens=900)
+            kill_core(a)
+            assert not a.health().startswith("ready"), a.health()
+            os.kill(worker, signal.SIGCONT)
+        a.wait_ready()
+        with Client(a.tcp) as c:
+            assert c.generate(1, PROMPT, max_tokens=300).check().tokens == tokens
+        assert a.worker == worker and a.said("worker was") == 0
+
+
+def test_a_worker_that_never_ends_the_step_of_a_dead_core_is_replaced():
+    with Appliance(NOISE, "engine.hang=2s") as a, Client(a.tcp) as c:
+        worker = a.worker
+        c.start(1, PROMPT, max_tokens=900)
+        wait_for(lambda: a.stats()["calls_running"] == 1, "it has a step")
+        stop(worker)
+        c.start(2, PROMPT + [2], max_tokens=900)
+        kill_core(a)
+        a.wait_said("engine worker was hung pid=%d" % worker)
+        a.wait_ready()
+        with Client(a.tcp) as other:
+            other.generate(1, PROMPT).check()
+
+
+def test_the_next_core_knows_whom_a_reload_let_in():
+    with served() as (files, a):
+        files.write_keys(ALICE, CAROL)
+        reload(a)
+        kill_core(a)
+        a.wait_ready()
+        assert is_refused(a, BOB)
+        for key in (ALICE, CAROL):
+            with Client(a.tcp, key=key) as c:
+                c.generate(1, PROMPT).check()
+        files.write_keys(BOB)
+        reload(a)
+        assert is_refused(a, ALICE) and not is_refused(a, BOB)
+
+
+def test_no_core_serves_with_keys_that_cannot_be_read():
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(folder)
+        a = files.appliance()
+        os.chmod(files.keys, 0o644)
+        os.kill(a.core, signal.SIGKILL)
+        assert a.process.wait(HANG_S) == EXIT["CORE"]
+        assert a.stop() == EXIT["CORE"] and a.said("no other core: ") == 1, a.lines
+
+
+def test_cores_that_die_too_often_end_the_appliance():
+    a = Appliance("appliance.core_failures=2", unix=True)
+    kill_core(a)
+    a.wait_ready()
+    roles = [a.core, a.worker]
+    os.kill(roles[0], signal.SIGKILL)
+    assert a.process.wait(HANG_S) == EXIT["CORE"]
+    assert not any(is_alive(pid) for pid in roles) and not os.path.exists(a.unix)
+    assert a.stop() == EXIT["CORE"]
