@@ -71,6 +71,18 @@ def on_gpu(*settings, **environment):
     return Appliance(NOISE, *ON_GPU, *settings, environment=environment)
 
 
+def test_the_worker_outlives_the_core():
+    """Its weights stay on the device, and it gives the next core the same tokens."""
+    with on_gpu() as a:
+        worker = a.worker
+        tokens = serve(a, range(6), 3)
+        core = a.core
+        os.kill(core, signal.SIGKILL)
+        wait_for(lambda: a.children().get("agentix-core", core) != core, "there is another core")
+        assert serve(a, range(6), 3) == tokens
+        assert a.worker == worker and a.stats()["engine_restarts"] == 0
+
+
 def test_tokens_are_the_cpus_alone_and_in_any_batch():
     cpu = of_the_cpu()
     with on_gpu() as a:
