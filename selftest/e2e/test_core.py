@@ -10,7 +10,8 @@ from protocol import Client
 from test_auth import ALICE, BOB, CAROL
 from test_hostile import EXIT
 from test_reload import Files, is_refused, reload, served
-from test_restart import expect_ids, open_calls, right_answers
+from skip import long
+from test_restart import expect_ids, generate, open_calls, right_answers
 from test_worker import PROMPT
 
 CALLS, TOKENS = 8, 900
@@ -51,6 +52,26 @@ def test_cores_die_again_and_again_under_calls():
         for client, tokens in zip(clients, right):
             expect_ids(client, tokens)
         assert a.worker == worker and a.stats()["core_restarts"] >= deaths - 1 > 0
+
+
+@long
+def test_a_thousand_deaths_under_calls_cost_no_token():
+    """One whenever a client has its answer, and another has taken its place."""
+    right, asked = right_answers(CALLS, 100), CALLS
+    with Appliance(NOISE, "appliance.core_failures=0") as a:
+        clients, worker = open_calls(a, CALLS, 100), a.worker
+        while a.said("another core") < 1000:
+            wait_for(lambda: any(client.poll() is not None for client in clients), "one has ended")
+            for number, client in enumerate(clients):
+                if client.poll() is not None:
+                    expect_ids(client, right[number])
+                    clients[number] = generate(a.to, number, 100)
+                    asked += 1
+            kill_core(a)
+        for client, tokens in zip(clients, right):
+            expect_ids(client, tokens)
+        assert a.worker == worker and a.stats()["core_restarts"] >= 1000
+    print("  1000 deaths, %d calls, each right" % asked)
 
 
 def test_a_step_of_the_dead_core_is_not_taken_for_one_of_the_next():

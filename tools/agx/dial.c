@@ -217,15 +217,27 @@ static bool wait_for_start(const char *to, uint32_t *waits)
     return (*waits)++ < DIAL_STARTS_MAX;
 }
 
+/* The appliance had taken the connection, and died before it greeted. */
+static bool breaks_again(uint32_t *breaks)
+{
+    if (*breaks == DIAL_BREAKS_MAX) {
+        return false;
+    }
+    fprintf(stderr, "agx: the connection broke before it was open; trying again\n");
+    (*breaks)++;
+    return true;
+}
+
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
 {
     enum agx_result result;
-    uint32_t tries = 0, waits = 0;
+    uint32_t tries = 0, waits = 0, breaks = 0;
     do {
         result = dial_try(dial, to, frame_bytes);
     } while ((result == AGX_ERROR_BUSY &&
               retry_wait(dial->retry, agx_fault(&dial->agx), &tries)) ||
-             (result == AGX_ERROR_TIMEOUT && wait_for_start(to, &waits)));
+             (result == AGX_ERROR_TIMEOUT && wait_for_start(to, &waits)) ||
+             (result == AGX_ERROR_CLOSED && breaks_again(&breaks)));
     if (result == AGX_OK) {
         return EXIT_COMPLETE;
     }
