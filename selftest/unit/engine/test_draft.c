@@ -119,6 +119,20 @@ static void test_a_standby_has_no_draft(void **state)
 }
 
 /* Steps of a program whose drafts never agree, as the worker tells it. */
+/* It is to show whether the call kills: with as little else as can be. */
+static void test_a_trial_has_no_draft(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(DRAFTS);
+    uint32_t call = send(bench, 1);
+    assert_true(bench_launch(bench));
+    assert_true(row(bench, 0)->drafts > 0);
+    bench_lose(bench);
+    assert_true(bench_launch(bench));
+    assert_true(bench_engine(bench)->is_trial && bench_at(bench, call)->company_max == 1);
+    assert_int_equal(row(bench, 0)->drafts, 0);
+}
+
 static void test_refused_drafts_end_and_are_tried_again(void **state)
 {
     (void)state;
@@ -200,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_off_means_off),
         cmocka_unit_test(test_drafts_fill_the_batch_and_no_more),
         cmocka_unit_test(test_a_standby_has_no_draft),
+        cmocka_unit_test(test_a_trial_has_no_draft),
         cmocka_unit_test(test_refused_drafts_end_and_are_tried_again),
         cmocka_unit_test(test_a_dear_slot_makes_drafts_short),
         cmocka_unit_test(test_a_lie_about_drafts_is_refuted),
