@@ -86,7 +86,8 @@ AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ
     $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
 # The front door: HTTP in front of the appliance. Dynamic: libmicrohttpd pulls in GnuTLS.
-DOOR_ALSO := $(call objects,appliance/seal/filter.c appliance/boot/inherited.c appliance/log.c \
+DOOR_ALSO := $(call objects,appliance/seal/filter.c appliance/seal/rights.c \
+    appliance/boot/inherited.c appliance/log.c \
     tools/agx/chat/conversation.c) $(O)/appliance/embedded.o
 DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) $(DOOR_ALSO) \
     $(COMMAND_LINE_OBJ)

@@ -36,7 +36,6 @@
 #include "appliance/log.h"
 #include "appliance/boot/notify.h"
 #include "appliance/boot/reload.h"
-#include "appliance/seal/seal.h"
 #include "appliance/worker.h"
 
 #define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */
@@ -460,17 +459,12 @@ enum boot_exit keeper_run(struct boot *boot)
     keeper.boot = boot;
     keeper.core = -1;
     init_workers(&keeper);
-    enum boot_exit exit_status = listen_open(boot);
-    if (exit_status != BOOT_EXIT_OK) {
-        return exit_status;
-    }
     log_role("keeper");
-    seal_privileges();
     notify_open(&keeper.notify);
     boot->shared.control->idle_us = notify_idle_us(&keeper.notify);
     block_signals(&keeper);
     reload_init(&keeper.reload, boot);
-    exit_status = fork_core(&keeper);
+    enum boot_exit exit_status = fork_core(&keeper);
     reload_begin(&keeper.reload);
     listen_forget(boot);
     if (exit_status == BOOT_EXIT_OK) {
