@@ -36,6 +36,7 @@
 #include "appliance/log.h"
 #include "appliance/boot/notify.h"
 #include "appliance/boot/reload.h"
+#include "appliance/seal/keeper.h"
 #include "appliance/worker.h"
 
 #define WAIT_TICKS 10               /* before a fork is tried again; for a core told to end now */
@@ -467,6 +468,9 @@ enum boot_exit keeper_run(struct boot *boot)
     enum boot_exit exit_status = fork_core(&keeper);
     reload_begin(&keeper.reload);
     listen_forget(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = seal_keeper(boot, keeper.notify.handle);
+    }
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = load_and_serve(&keeper);
     }

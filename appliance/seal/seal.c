@@ -15,12 +15,11 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "appliance/seal/filter.h"
 #include "appliance/seal/heap.h"
 #include "appliance/seal/rights.h"
+#include "appliance/seal/rules.h"
 #include "appliance/log.h"
 
 #define STACK_BYTES (64u << 10)     /* tools/stack: each role takes less than half */
@@ -35,10 +34,6 @@ enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT,
     DESCRIPTORS
 };
-
-#define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
-#define IS(argument, value) {FILTER_VALUE, argument, value}
-#define ON(descriptor)      {FILTER_KNOWN, 0, descriptor}
 
 static const struct filter_rule core_rules[] = {
     ALLOW(epoll_wait, ON(EPOLL)),
@@ -77,8 +72,8 @@ static const struct filter_rule worker_rules[] = {
 };
 
 static const struct filter filters[SEAL_ROLES] = {
-    [SEAL_CORE] = {core_rules, sizeof core_rules / sizeof core_rules[0], FILTER_KILL},
-    [SEAL_WORKER] = {worker_rules, sizeof worker_rules / sizeof worker_rules[0], FILTER_KILL},
+    [SEAL_CORE] = RULES(core_rules, FILTER_KILL),
+    [SEAL_WORKER] = RULES(worker_rules, FILTER_KILL),
 };
 
 /* So that no page of it is mapped later. */

@@ -39,7 +39,7 @@ def status(pid):
 
 def roles(a):
     """name -> status of the three roles, once they are sealed."""
-    wait_for(lambda: a.said("sealed system_calls=") == 2, "core and worker are sealed")
+    wait_for(lambda: a.said("sealed system_calls=") == 3, "all are sealed")
     return {"keeper": status(a.process.pid), "core": status(a.core), "worker": status(a.worker)}
 
 

@@ -19,6 +19,10 @@ SYSTEM_CALLS = ("mmap", "mprotect", "brk", "open", "openat", "execve", "fork", "
                 "dup", "ptrace", "kill", "unlink", "write")
 ACTS = {**dict.fromkeys(SYSTEM_CALLS, signal.SIGSYS), "malloc": signal.SIGILL,
         "assertion": signal.SIGILL, "stack": signal.SIGSEGV}
+# The keeper maps, forks and opens, but no code, nothing to execute and nothing to write to.
+KEEPER_CALLS = ("code", "mprotect", "open", "create", "execve", "fork", "socket", "dup", "ptrace",
+                "kill", "write")
+KEEPER_ACTS = {**dict.fromkeys(KEEPER_CALLS, signal.SIGSYS), "assertion": signal.SIGILL}
 
 
 def misbehave(role, act, obituary):
@@ -43,6 +47,15 @@ def test_worker_that_breaks_the_seal_dies():
     for act, number in ACTS.items():
         line = misbehave("worker", act, r"worker died")
         assert "signal=%d " % number in line, (act, line)
+
+
+def test_keeper_that_breaks_the_seal_dies_and_all_with_it():
+    for act, number in KEEPER_ACTS.items():
+        a = Appliance(binary="agentix-misbehave", wait=False,
+                      environment={"AGENTIX_MISBEHAVE": "keeper:" + act})
+        assert a.process.wait(HANG_S) == -number, (act, a.process.returncode, a.lines)
+        a.reader.join(HANG_S)           # to the end of the log, which the others have open, too
+        assert a.said("survived") == 0 and not a.reader.is_alive(), (act, a.lines)
 
 
 def test_descriptors_are_as_many_as_the_plan_has_places():

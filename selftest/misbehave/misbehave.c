@@ -5,6 +5,7 @@
  *
  *   AGENTIX_MISBEHAVE=core:mmap      in the core, before its first pass
  *   AGENTIX_MISBEHAVE=worker:mmap    in the worker, before it waits for its first step
+ *   AGENTIX_MISBEHAVE=keeper:code    in the keeper, once it watches
  *
  * The linker puts __wrap_X() where the product calls X() (Makefile): the product has no hook for
  * it. After an act that did not end it, the process says so and ends.
@@ -15,6 +16,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/say.h"
+#include "appliance/boot/notify.h"
 #include "appliance/control.h"
 #include "appliance/loop.h"
 #include "selftest/misbehave/forbidden.h"
@@ -80,4 +82,12 @@ uint32_t __wrap_control_await(struct control_engine *control, uint32_t asked)
 {
     misbehave("worker:");
     return __real_control_await(control, asked);
+}
+
+void __real_notify_tick(struct notify *notify, const struct control *control);
+void __wrap_notify_tick(struct notify *notify, const struct control *control);
+void __wrap_notify_tick(struct notify *notify, const struct control *control)
+{
+    misbehave("keeper:");
+    __real_notify_tick(notify, control);
 }

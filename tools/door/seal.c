@@ -18,12 +18,11 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/seal/filter.h"
 #include "appliance/seal/rights.h"
+#include "appliance/seal/rules.h"
 
 #define DESCRIPTORS_OWN 16          /* standard ones, the listener, epolls, the library's bell */
 
@@ -33,10 +32,6 @@ enum { IS_SEALED = 0 };             /* a sanitizer maps and opens at any time */
 enum { IS_SEALED = 1 };
 #endif
 
-#define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
-#define KILL(name, ...)     {SYS_##name, {__VA_ARGS__}, FILTER_KILL}
-#define IS(argument, value) {FILTER_VALUE, argument, value}
-#define HAS(argument, bits) {FILTER_BITS, argument, bits}
 #define STREAM              (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 static const struct filter_rule rules[] = {
@@ -95,7 +90,7 @@ static bool fix_limits(const struct door *door)
 
 bool seal(const struct door *door)
 {
-    const struct filter filter = {rules, sizeof rules / sizeof rules[0], FILTER_KILL};
+    const struct filter filter = RULES(rules, FILTER_KILL);
     if (!read_ahead()) {
         return refuse("no random numbers");
     }
