@@ -32,6 +32,7 @@
 #include "config/base/world.h"
 #include "appliance/core.h"
 #include "appliance/guard.h"
+#include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
 #include "appliance/log.h"
 #include "appliance/boot/notify.h"
@@ -461,6 +462,7 @@ enum boot_exit keeper_run(struct boot *boot)
     keeper.core = -1;
     init_workers(&keeper);
     log_role("keeper");
+    files_confine_service(boot);
     notify_open(&keeper.notify);
     boot->shared.control->idle_us = notify_idle_us(&keeper.notify);
     block_signals(&keeper);

@@ -6,6 +6,6 @@
  */
 #include "appliance/boot/boot.h"
 
-/* Checks the options, listens (`serves`), becomes appliance.user and drops capabilities. If the
- * result is not OK, the log says why. */
+/* Checks the options, becomes appliance.user and drops capabilities. One that `serves` listens
+ * before and gives up files after. If the result is not OK, the log says why. */
 MUST_CHECK enum boot_exit confine(struct boot *boot, bool serves);

@@ -209,11 +209,16 @@ void listen_forget(struct boot *boot)
     }
 }
 
+const char *listen_path(const struct boot *boot)
+{
+    return unix_file.st_ino != 0 ? boot->options.net_unix.text : "";
+}
+
 void listen_remove(const struct boot *boot)
 {
     struct stat now;
-    const char *path = boot->options.net_unix.text;
-    if (unix_file.st_ino != 0 && lstat(path, &now) == 0 && now.st_dev == unix_file.st_dev &&
+    const char *path = listen_path(boot);
+    if (path[0] != '\0' && lstat(path, &now) == 0 && now.st_dev == unix_file.st_dev &&
         now.st_ino == unix_file.st_ino) {
         unlink(path);
     }

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What the processes give up when root starts them, be it root of a user namespace: user, groups,
 capabilities; and that reload, replacement of workers and the socket's file go on working."""
+import ctypes
+import errno
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 
@@ -23,6 +26,7 @@ def needs_root():
         raise Skip("needs root: another user has nothing to give up")
 
 
+LANDLOCK_CREATE_RULESET = 444
 NAMESPACE = shutil.which("unshare"), "--user", "--map-root-user"
 
 
@@ -96,6 +100,30 @@ def test_a_user_that_the_namespace_does_not_have_is_refused():
     done = run(*NAMESPACE, os.path.join(BUILD, "agentix"), "--set", NAMED, "--check")
     assert done.returncode == EXIT["CONFIG"], done
     assert "cannot become user %d with group %d: " % USER in done.stderr, done.stderr
+
+
+def hide_landlock():
+    """In the child that becomes the appliance: its kernel answers ENOSYS."""
+    def instruction(code, true, false, value):
+        return struct.pack("=HBBI", code, true, false, value)
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    code = ctypes.create_string_buffer(
+        instruction(0x20, 0, 0, 0) +                                    # number of the call
+        instruction(0x15, 0, 1, LANDLOCK_CREATE_RULESET) +
+        instruction(0x06, 0, 0, 0x50000 | errno.ENOSYS) +
+        instruction(0x06, 0, 0, 0x7fff0000))                            # all others: allowed
+    program = struct.pack("@HP", 4, ctypes.addressof(code))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0                              # no new privileges
+    assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()    # a filter
+
+
+def test_a_kernel_without_landlock_is_named_and_serves():
+    with Appliance(preexec_fn=hide_landlock) as a:
+        assert a.said("files are not confined: Landlock: Function not implemented") == 1, a.lines
+        assert a.said("files confined") == 0, a.lines
+        with Client(a.tcp) as c:
+            c.generate(1, PROMPT).check()
 
 
 class OwnFiles(Files):
