@@ -86,7 +86,8 @@ AGX_OBJ := $(call objects,$(wildcard tools/agx/*.c tools/agx/*/*.c)) $(TRACE_OBJ
     $(COMMAND_LINE_OBJ)
 CLIENT_LIB := $(O)/libclient.a
 # The front door: HTTP in front of the appliance. Dynamic: libmicrohttpd pulls in GnuTLS.
-DOOR_ALSO := $(call objects,appliance/seal/filter.c appliance/boot/inherited.c appliance/log.c \
+DOOR_ALSO := $(call objects,appliance/seal/filter.c appliance/seal/rights.c \
+    appliance/boot/inherited.c appliance/log.c \
     tools/agx/chat/conversation.c) $(O)/appliance/embedded.o
 DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) $(DOOR_ALSO) \
     $(COMMAND_LINE_OBJ)
@@ -241,7 +242,7 @@ $(B)/agentix: $(MAIN_OBJ) $(VERSION_OBJ) $(LIB) tools/symbols
 # The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
 $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(VERSION_OBJ) $(LIB)
 	$(call link,$(LDFLAGS_STATIC) $(WRAPPED),$(LDLIBS_inih))
-WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await
+WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await,--wrap=notify_tick
 $(B)/agx: $(AGX_OBJ) $(VERSION_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
 $(B)/agentix-door: $(DOOR_OBJ) $(VERSION_OBJ) $(B)/libagx.a $(LIB)

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "appliance/boot/boot.h"
+#include "appliance/boot/confine.h"
 #include "appliance/boot/inherited.h"
+#include "appliance/boot/listen.h"
 #include "appliance/boot/plan.h"
 #include "appliance/boot/init/init.h"
 #include "appliance/keeper/keeper.h"
@@ -99,7 +101,9 @@ static int read_line(int argc, char **argv, enum mode *mode, struct post_setting
     return -1;
 }
 
-static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_settings *selftest)
+/* Up to a plan that fits, and its memory unless it is only to be shown. */
+static enum boot_exit prepare(struct boot *boot, enum mode mode,
+                              const struct post_settings *selftest)
 {
     enum boot_exit exit_status = boot_measure(boot);
     if (exit_status != BOOT_EXIT_OK) {
@@ -116,8 +120,18 @@ static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_s
     if (exit_status != BOOT_EXIT_OK || mode == MODE_CHECK) {
         return exit_status;
     }
-    exit_status = boot_reserve(boot);
+    return boot_reserve(boot);
+}
+
+static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_settings *selftest)
+{
+    enum boot_exit exit_status = confine(boot, mode == MODE_SERVE);
     if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    exit_status = prepare(boot, mode, selftest);
+    if (exit_status != BOOT_EXIT_OK || mode == MODE_CHECK) {
+        listen_remove(boot);
         return exit_status;
     }
     return mode == MODE_SELFTEST ? post_run(boot, selftest) : keeper_run(boot);

@@ -44,7 +44,10 @@ static enum status fill_id(const struct list *list, const char *word, uint32_t *
                            struct config_error *problem)
 {
     if (word[0] < '0' || word[0] > '9') {
-        return config_account_find(list->accounts, word, id, problem);
+        struct config_account account = {.id = 0};
+        enum status status = config_account_find(list->accounts, word, &account, problem);
+        *id = account.id;
+        return status;
     }
     return config_account_number(word, '\0', id)
                ? STATUS_OK : config_error_set(problem, "'%s' is no number of 32 bits", word);

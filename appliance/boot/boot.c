@@ -226,8 +226,7 @@ enum boot_exit boot_measure(struct boot *boot)
     static struct gguf gguf;
     struct config_error error = {.text = "unknown"};
     boot->gguf = &gguf;
-    if (config_check(&boot->options, &error) != STATUS_OK ||
-        read_access(boot, &error) != STATUS_OK ||
+    if (read_access(boot, &error) != STATUS_OK ||
         read_predictor(boot, &gguf, &error) != STATUS_OK) {
         return fail(BOOT_EXIT_CONFIG, &error);
     }

@@ -31,6 +31,7 @@ enum boot_listener { BOOT_LISTENER_UNIX, BOOT_LISTENER_TCP, BOOT_LISTENER_TEXT, 
 struct boot {
     struct line line;
     struct options options;
+    struct config_user user;        /* appliance.user */
     struct config_machine machine;
     struct cpus cpus;               /* that the process may use */
     struct memory_bounds bounds;
@@ -61,8 +62,8 @@ struct boot {
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
 };
 
-/* Once options are complete: opens and scans the model, reads what the machine has, makes the
- * plan. */
+/* Once rights are given up (confine.h): opens and scans the model, reads what the machine has,
+ * makes the plan. */
 enum boot_exit boot_measure(struct boot *boot);
 /* Refuses a plan that the machine cannot hold, with the figures and a command that it can. */
 enum boot_exit boot_check_memory(struct boot *boot);

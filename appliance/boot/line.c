@@ -9,16 +9,24 @@ static bool is_word(const struct line *line, int at, const char *word)
     return at + 1 < line->count && strcmp(line->words[at], word) == 0;
 }
 
+const char *line_config_path(const struct line *line)
+{
+    for (int i = 1; i < line->count; i++) {
+        if (is_word(line, i, "--config")) {
+            return line->words[i + 1];
+        }
+        i += is_word(line, i, "--set");
+    }
+    return "";
+}
+
 enum status line_read_options(const struct line *line, struct options *options,
                               struct config_error *error)
 {
+    const char *path = line_config_path(line);
     config_defaults(options);
-    for (int i = 1; i < line->count; i++) {
-        if (is_word(line, i, "--config")) {
-            TRY(config_load_file(options, line->words[++i], error));
-        } else if (is_word(line, i, "--set")) {
-            i++;
-        }
+    if (path[0] != '\0') {
+        TRY(config_load_file(options, path, error));
     }
     for (int i = 1; i < line->count; i++) {
         if (is_word(line, i, "--set")) {

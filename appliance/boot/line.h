@@ -12,3 +12,5 @@ struct line {                       /* of the program; it stays where it is */
  * checked: no word is missing. BOOT_ONLY. */
 MUST_CHECK enum status line_read_options(const struct line *line, struct options *options,
                                          struct config_error *error);
+/* The file of --config; empty: none. */
+const char *line_config_path(const struct line *line);

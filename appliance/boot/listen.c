@@ -56,7 +56,15 @@ static bool unix_path_is_stale(const struct sockaddr_un *address)
 /* The path may be removed only while it is still the socket that this instance bound. */
 static struct stat unix_file;
 
-static enum boot_exit open_unix(const char *path, int backlog, int *listener)
+/* As if the user had bound it, so that its group may connect. Who is that user already is spared
+ * the call: a filter of the service manager may end it. */
+static bool give_path(const char *path, const struct config_user *user)
+{
+    return !user->is_named || user->uid == geteuid() || lchown(path, user->uid, user->gid) == 0;
+}
+
+static enum boot_exit open_unix(const char *path, const struct config_user *user, int backlog,
+                                int *listener)
 {
     struct sockaddr_un address;
     unix_address(&address, path);
@@ -76,6 +84,9 @@ static enum boot_exit open_unix(const char *path, int backlog, int *listener)
         return fail("net.unix", path, "cannot bind");
     }
     (void)lstat(path, &unix_file);
+    if (!give_path(path, user)) {
+        return fail("net.unix", path, "cannot be given to appliance.user");
+    }
     if (listen(handle, backlog) != 0) {
         return fail("net.unix", path, "cannot listen");
     }
@@ -163,7 +174,7 @@ static enum boot_exit open_all(struct boot *boot)
         boot->listeners[i] = -1;
     }
     if (options->net_unix.text[0] != '\0') {
-        exit_status = open_unix(options->net_unix.text, backlog,
+        exit_status = open_unix(options->net_unix.text, &boot->user, backlog,
                                 &boot->listeners[BOOT_LISTENER_UNIX]);
     }
     if (exit_status == BOOT_EXIT_OK && options->net_tcp.text[0] != '\0') {
@@ -198,11 +209,16 @@ void listen_forget(struct boot *boot)
     }
 }
 
+const char *listen_path(const struct boot *boot)
+{
+    return unix_file.st_ino != 0 ? boot->options.net_unix.text : "";
+}
+
 void listen_remove(const struct boot *boot)
 {
     struct stat now;
-    const char *path = boot->options.net_unix.text;
-    if (unix_file.st_ino != 0 && lstat(path, &now) == 0 && now.st_dev == unix_file.st_dev &&
+    const char *path = listen_path(boot);
+    if (path[0] != '\0' && lstat(path, &now) == 0 && now.st_dev == unix_file.st_dev &&
         now.st_ino == unix_file.st_ino) {
         unlink(path);
     }

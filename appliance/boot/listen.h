@@ -10,5 +10,7 @@
 enum boot_exit listen_open(struct boot *boot);
 /* In the keeper: closes its copies. */
 void listen_forget(struct boot *boot);
+/* The unix socket's path, if this instance has made it; else empty. */
+const char *listen_path(const struct boot *boot);
 /* Removes the unix socket's path, unless another instance has taken it over. */
 void listen_remove(const struct boot *boot);

@@ -13,10 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "appliance/seal/filter.h"
+#include "appliance/seal/rules.h"
 #include "appliance/log.h"
 
 #ifdef AGENTIX_NO_TRAP
@@ -27,37 +26,33 @@ enum { IS_SEALED = 1 };
 
 enum value { OWN_PID, VALUES };
 
-#define NEVER(name) {.call = SYS_##name, .verdict = FILTER_KILL}
-
 static const struct filter_rule rules[] = {
     /* New code. */
-    {SYS_mmap, {{FILTER_BITS, 2, PROT_EXEC}}, FILTER_KILL},
-    {SYS_mprotect, {{FILTER_BITS, 2, PROT_EXEC}}, FILTER_KILL},
-    {SYS_pkey_mprotect, {{FILTER_BITS, 2, PROT_EXEC}}, FILTER_KILL},
-    NEVER(execve), NEVER(execveat), NEVER(uselib), NEVER(init_module), NEVER(finit_module),
-    NEVER(kexec_load), NEVER(kexec_file_load), NEVER(bpf),
+    KILL(mmap, HAS(2, PROT_EXEC)), KILL(mprotect, HAS(2, PROT_EXEC)),
+    KILL(pkey_mprotect, HAS(2, PROT_EXEC)),
+    KILL(execve), KILL(execveat), KILL(uselib), KILL(init_module), KILL(finit_module),
+    KILL(kexec_load), KILL(kexec_file_load), KILL(bpf),
     /* Files and memory of others. */
-    NEVER(open), NEVER(openat), NEVER(openat2), NEVER(creat), NEVER(name_to_handle_at),
-    NEVER(open_by_handle_at), NEVER(memfd_create), NEVER(shmget), NEVER(shmat),
-    NEVER(unlink), NEVER(unlinkat), NEVER(rename), NEVER(renameat), NEVER(renameat2),
-    NEVER(link), NEVER(linkat), NEVER(symlink), NEVER(symlinkat), NEVER(mkdir), NEVER(mkdirat),
-    NEVER(mknod), NEVER(mknodat), NEVER(truncate), NEVER(chmod), NEVER(fchmodat), NEVER(chown),
-    NEVER(fchownat), NEVER(lchown), NEVER(mount), NEVER(umount2), NEVER(pivot_root),
-    NEVER(chroot), NEVER(open_tree), NEVER(move_mount), NEVER(fsopen),
+    KILL(open), KILL(openat), KILL(openat2), KILL(creat), KILL(name_to_handle_at),
+    KILL(open_by_handle_at), KILL(memfd_create), KILL(shmget), KILL(shmat),
+    KILL(unlink), KILL(unlinkat), KILL(rename), KILL(renameat), KILL(renameat2),
+    KILL(link), KILL(linkat), KILL(symlink), KILL(symlinkat), KILL(mkdir), KILL(mkdirat),
+    KILL(mknod), KILL(mknodat), KILL(truncate), KILL(chmod), KILL(fchmodat), KILL(chown),
+    KILL(fchownat), KILL(lchown), KILL(mount), KILL(umount2), KILL(pivot_root),
+    KILL(chroot), KILL(open_tree), KILL(move_mount), KILL(fsopen),
     /* Other machines, other processes. */
-    NEVER(socket), NEVER(socketpair), NEVER(connect), NEVER(bind), NEVER(listen), NEVER(accept),
-    NEVER(accept4), NEVER(io_uring_setup), NEVER(io_uring_enter), NEVER(io_uring_register),
-    NEVER(fork), NEVER(vfork), NEVER(ptrace), NEVER(process_vm_readv), NEVER(process_vm_writev),
-    NEVER(pidfd_open), NEVER(pidfd_getfd), NEVER(pidfd_send_signal), NEVER(kill), NEVER(tkill),
-    NEVER(rt_sigqueueinfo), NEVER(rt_tgsigqueueinfo), NEVER(perf_event_open), NEVER(userfaultfd),
-    NEVER(setns), NEVER(unshare), NEVER(keyctl), NEVER(add_key), NEVER(request_key),
-    NEVER(prlimit64), NEVER(setrlimit),
-    {SYS_tgkill, {{FILTER_KNOWN, 0, OWN_PID}}, FILTER_ALLOW},       /* abort() */
-    NEVER(tgkill),
+    KILL(socket), KILL(socketpair), KILL(connect), KILL(bind), KILL(listen), KILL(accept),
+    KILL(accept4), KILL(io_uring_setup), KILL(io_uring_enter), KILL(io_uring_register),
+    KILL(fork), KILL(vfork), KILL(ptrace), KILL(process_vm_readv), KILL(process_vm_writev),
+    KILL(pidfd_open), KILL(pidfd_getfd), KILL(pidfd_send_signal), KILL(kill), KILL(tkill),
+    KILL(rt_sigqueueinfo), KILL(rt_tgsigqueueinfo), KILL(perf_event_open), KILL(userfaultfd),
+    KILL(setns), KILL(unshare), KILL(keyctl), KILL(add_key), KILL(request_key),
+    KILL(prlimit64), KILL(setrlimit),
+    ALLOW(tgkill, ON(OWN_PID)),         /* abort() */
+    KILL(tgkill),
     /* Threads, but not processes. A filter cannot read the flags of clone3(), so there is none. */
-    {SYS_clone, {{FILTER_BITS, 0, CLONE_THREAD}}, FILTER_ALLOW},
-    NEVER(clone),
-    {.call = SYS_clone3, .verdict = FILTER_NO_CALL},
+    ALLOW(clone, HAS(0, CLONE_THREAD)),
+    KILL(clone), NO_CALL(clone3),
 };
 
 /* The limit is the lowest free descriptor, which is the one that an open would get. */
@@ -71,7 +66,7 @@ static bool fix_descriptors(void)
 
 bool seal_gpu(void)
 {
-    static const struct filter filter = {rules, sizeof rules / sizeof rules[0], FILTER_ALLOW};
+    static const struct filter filter = RULES(rules, FILTER_ALLOW);
     const int values[VALUES] = {[OWN_PID] = (int)getpid()};
     if (!IS_SEALED) {
         log_event(LOG_WARN, "not sealed: a build with sanitizers");

@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
 #include "appliance/clock.h"
 #include "appliance/core.h"
@@ -33,7 +34,7 @@
 #include "appliance/keeper/reload.h"
 #include "appliance/keeper/workers.h"
 #include "appliance/log.h"
-#include "appliance/seal/seal.h"
+#include "appliance/seal/keeper.h"
 
 #define END_TICKS 10                /* for a core that was told to end now */
 
@@ -306,17 +307,16 @@ enum boot_exit keeper_run(struct boot *boot)
 {
     static struct keeper keeper;        /* too large for a stack that children inherit */
     init(&keeper, boot);
-    enum boot_exit exit_status = listen_open(boot);
-    if (exit_status != BOOT_EXIT_OK) {
-        return exit_status;
-    }
     log_role("keeper");
-    seal_privileges();
+    files_confine_service(boot);
     notify_open(&keeper.notify);
     boot->shared.control->idle_us = notify_idle_us(&keeper.notify);
     block_signals(&keeper);
     reload_init(&keeper.reload, boot);
-    exit_status = fork_core(&keeper);
+    enum boot_exit exit_status = fork_core(&keeper);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = seal_keeper(boot);
+    }
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = load_and_serve(&keeper);
     }

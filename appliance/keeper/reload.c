@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "appliance/boot/files.h"
 #include "appliance/log.h"
 #include "appliance/seal/heap.h"
 
@@ -80,6 +81,11 @@ static enum status read_admission(struct reload *reload, struct options *options
     }
     if (options->auth_keys.text[0] == '\0') {
         snprintf(error->text, sizeof error->text, "auth.keys is empty, and auth.tcp = psk");
+        return STATUS_CONFIG_OPTION;
+    }
+    if (!files_are_known(boot, options->auth_keys.text)) {
+        snprintf(error->text, sizeof error->text, "auth.keys = %s: another folder than that of the "
+                 "configuration or of the keys before takes a restart", options->auth_keys.text);
         return STATUS_CONFIG_OPTION;
     }
     return config_keys_load_file(&admission->keys, options->auth_keys.text, error);

@@ -13,14 +13,13 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "appliance/seal/filter.h"
 #include "appliance/seal/heap.h"
+#include "appliance/seal/rights.h"
+#include "appliance/seal/rules.h"
 #include "appliance/log.h"
 
 #define STACK_BYTES (64u << 10)     /* tools/stack: each role takes less than half */
@@ -35,10 +34,6 @@ enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT,
     DESCRIPTORS
 };
-
-#define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
-#define IS(argument, value) {FILTER_VALUE, argument, value}
-#define ON(descriptor)      {FILTER_KNOWN, 0, descriptor}
 
 static const struct filter_rule core_rules[] = {
     ALLOW(epoll_wait, ON(EPOLL)),
@@ -77,16 +72,9 @@ static const struct filter_rule worker_rules[] = {
 };
 
 static const struct filter filters[SEAL_ROLES] = {
-    [SEAL_CORE] = {core_rules, sizeof core_rules / sizeof core_rules[0], FILTER_KILL},
-    [SEAL_WORKER] = {worker_rules, sizeof worker_rules / sizeof worker_rules[0], FILTER_KILL},
+    [SEAL_CORE] = RULES(core_rules, FILTER_KILL),
+    [SEAL_WORKER] = RULES(worker_rules, FILTER_KILL),
 };
-
-void seal_privileges(void)
-{
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    /* No core file holds prompts and keys, and no process of the same user reads them. */
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-}
 
 /* So that no page of it is mapped later. */
 static __attribute__((noinline)) void touch_stack(void)
@@ -143,6 +131,10 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
     enum boot_exit exit_status = boot_lock_memory(boot);
     if (exit_status == BOOT_EXIT_OK && IS_SEALED) {
         exit_status = fix_limits(boot);
+    }
+    if (exit_status == BOOT_EXIT_OK && rights_drop() != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: capabilities: %s", strerror(errno));
+        exit_status = BOOT_EXIT_SYSTEM;
     }
     heap_seal();
     if (exit_status != BOOT_EXIT_OK) {

@@ -9,9 +9,7 @@
 
 enum seal_role { SEAL_CORE, SEAL_WORKER, SEAL_ROLES };
 
-/* In the keeper, before it forks: drops rights that it and its children never need again. */
-void seal_privileges(void);
-/* Touches the stack, locks memory (memory.lock), seals the heap, fixes the limits of stack and
- * descriptors, loads the filter into every thread of the process. `epoll` -1: none. If the result
- * is not OK, the log says why, and the process must end. */
+/* Touches the stack, locks memory (memory.lock), drops what rights are left, seals the heap, fixes
+ * the limits of stack and descriptors, loads the filter into every thread of the process. `epoll`
+ * -1: none. If the result is not OK, the log says why, and the process must end. */
 MUST_CHECK enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int epoll);

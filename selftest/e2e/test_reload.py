@@ -75,6 +75,19 @@ def is_refused(a, key):
 
 # ---- keys ---------------------------------------------------------------------------------------
 
+def test_keys_in_another_folder_take_a_restart():
+    with served() as (files, a), tempfile.TemporaryDirectory() as folder:
+        before, files.keys = files.keys, os.path.join(folder, "keys")
+        files.write_keys(ALICE)
+        files.write_config("")
+        reload(a, "reload: nothing is taken up: auth.keys = %s: another folder" % files.keys)
+        files.keys = before + ".other"
+        files.write_keys(ALICE)
+        files.write_config("")
+        reload(a)
+        assert is_refused(a, BOB)
+
+
 def test_keys_that_are_added_open_and_those_that_are_removed_end_connections():
     with served() as (files, a), Client(a.tcp, key=ALICE) as alice, \
             Client(a.tcp, key=BOB) as bob:

@@ -10,15 +10,20 @@ import socket
 import subprocess
 import tempfile
 
-from appliance import BUILD, EXIT, HANG_S, Appliance, listens, wait_for
+from appliance import BUILD, EXIT, HANG_S, Appliance, TextFile, listens, wait_for
 from protocol import Client
-from skip import inside, open_files
+from skip import Skip, inside, open_files
 
 # Acts of selftest/misbehave, and what the process must die of.
 SYSTEM_CALLS = ("mmap", "mprotect", "brk", "open", "openat", "execve", "fork", "clone", "socket",
                 "dup", "ptrace", "kill", "unlink", "write")
 ACTS = {**dict.fromkeys(SYSTEM_CALLS, signal.SIGSYS), "malloc": signal.SIGILL,
         "assertion": signal.SIGILL, "stack": signal.SIGSEGV}
+# The keeper maps, forks and opens, but no code, nothing to execute and nothing to write to.
+KEEPER_CALLS = ("code", "mprotect", "open", "create", "execve", "fork", "socket", "dup", "ptrace",
+                "kill", "write")
+LANDLOCK_SIGNALS = 6            # the first version that knows them
+KEEPER_ACTS = {**dict.fromkeys(KEEPER_CALLS, signal.SIGSYS), "assertion": signal.SIGILL}
 
 
 def misbehave(role, act, obituary):
@@ -43,6 +48,36 @@ def test_worker_that_breaks_the_seal_dies():
     for act, number in ACTS.items():
         line = misbehave("worker", act, r"worker died")
         assert "signal=%d " % number in line, (act, line)
+
+
+def test_keeper_that_breaks_the_seal_dies_and_all_with_it():
+    for act, number in KEEPER_ACTS.items():
+        a = Appliance(binary="agentix-misbehave", wait=False,
+                      environment={"AGENTIX_MISBEHAVE": "keeper:" + act})
+        assert a.process.wait(HANG_S) == -number, (act, a.process.returncode, a.lines)
+        a.reader.join(HANG_S)           # to the end of the log, which the others have open, too
+        assert a.said("survived") == 0 and not a.reader.is_alive(), (act, a.lines)
+
+
+def test_keeper_reaches_no_file_and_no_process_of_others():
+    with TextFile("mine\n") as file, subprocess.Popen(["sleep", "60"]) as other:
+        a = Appliance(binary="agentix-misbehave", wait=False,
+                      environment={"AGENTIX_MISBEHAVE": "keeper:reach", "AGENTIX_FILE": file,
+                                   "AGENTIX_PID": str(other.pid)})
+        try:
+            assert a.process.wait(HANG_S) == 0, a.lines
+            a.reader.join(HANG_S)
+            if a.said("files are not confined"):
+                raise Skip("this kernel has no Landlock")
+            version = next(int(line.rsplit("=", 1)[1]) for line in a.lines
+                           if "files confined landlock=" in line)
+            assert {"read: Permission denied", "remove: Permission denied"} <= set(a.lines), a.lines
+            assert os.path.exists(file)
+            if version < LANDLOCK_SIGNALS:
+                raise Skip("Landlock %d of this kernel does not know signals" % version)
+            assert "end: Operation not permitted" in a.lines and other.poll() is None, a.lines
+        finally:
+            other.kill()
 
 
 def test_descriptors_are_as_many_as_the_plan_has_places():

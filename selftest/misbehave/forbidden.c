@@ -27,6 +27,7 @@ static const struct {
     {"brk", SYS_brk, {0}},
     {"open", SYS_open, {(long)nowhere, O_RDONLY}},
     {"openat", SYS_openat, {AT_FDCWD, (long)nowhere, O_RDONLY}},
+    {"create", SYS_openat, {AT_FDCWD, (long)nowhere, O_RDWR | O_CREAT, 0600}},
     {"execve", SYS_execve, {(long)nowhere}},
     {"fork", SYS_fork, {0}},
     {"clone", SYS_clone, {SIGCHLD}},

@@ -5,16 +5,22 @@
  *
  *   AGENTIX_MISBEHAVE=core:mmap      in the core, before its first pass
  *   AGENTIX_MISBEHAVE=worker:mmap    in the worker, before it waits for its first step
+ *   AGENTIX_MISBEHAVE=keeper:code    in the keeper, once it watches
  *
  * The linker puts __wrap_X() where the product calls X() (Makefile): the product has no hook for
  * it. After an act that did not end it, the process says so and ends.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "config/base/assert.h"
 #include "config/base/say.h"
+#include "appliance/keeper/notify.h"
 #include "appliance/control.h"
 #include "appliance/loop.h"
 #include "selftest/misbehave/forbidden.h"
@@ -40,8 +46,29 @@ static void fill_stack(void)
     explicit_bzero(room, sizeof room);
 }
 
+static void say_error(const char *name, long result)
+{
+    char line[64];
+    snprintf(line, sizeof line, "%s: %s\n", name, result < 0 ? strerror(errno) : "succeeds");
+    say(line);
+}
+
+/* What the filter allows and Landlock does not: to read what a reload never reads, to remove a
+ * file, to end a process of others. The last two are the test's own. */
+static void reach_out(void)
+{
+    const char *file = getenv("AGENTIX_FILE"), *pid = getenv("AGENTIX_PID");
+    say_error("read", open("/proc/self/status", O_RDONLY));
+    say_error("remove", unlink(file == NULL ? "" : file));
+    say_error("end", kill(pid == NULL ? INT32_MAX : (pid_t)strtol(pid, NULL, 10), SIGKILL));
+    _exit(0);
+}
+
 static void act(const char *name)
 {
+    if (strcmp(name, "reach") == 0) {
+        reach_out();
+    }
     if (strcmp(name, "malloc") == 0) {
         allocate();
     } else if (strcmp(name, "assertion") == 0) {
@@ -80,4 +107,12 @@ uint32_t __wrap_control_await(struct control_engine *control, uint32_t asked)
 {
     misbehave("worker:");
     return __real_control_await(control, asked);
+}
+
+void __real_notify_tick(struct notify *notify, const struct control *control);
+void __wrap_notify_tick(struct notify *notify, const struct control *control);
+void __wrap_notify_tick(struct notify *notify, const struct control *control)
+{
+    misbehave("keeper:");
+    __real_notify_tick(notify, control);
 }

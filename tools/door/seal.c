@@ -12,19 +12,17 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/seal/filter.h"
+#include "appliance/seal/rights.h"
+#include "appliance/seal/rules.h"
 
 #define DESCRIPTORS_OWN 16          /* standard ones, the listener, epolls, the library's bell */
 
@@ -34,10 +32,6 @@ enum { IS_SEALED = 0 };             /* a sanitizer maps and opens at any time */
 enum { IS_SEALED = 1 };
 #endif
 
-#define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
-#define KILL(name, ...)     {SYS_##name, {__VA_ARGS__}, FILTER_KILL}
-#define IS(argument, value) {FILTER_VALUE, argument, value}
-#define HAS(argument, bits) {FILTER_BITS, argument, bits}
 #define STREAM              (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
 
 static const struct filter_rule rules[] = {
@@ -79,19 +73,6 @@ static bool read_ahead(void)
     return true;
 }
 
-static void drop_privileges(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
-    for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) {
-        (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-    }
-    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    (void)syscall(SYS_capset, &header, none);
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);           /* it has what clients say, and tokens */
-}
-
 static bool fix_limits(const struct door *door)
 {
     rlim_t descriptors = DESCRIPTORS_OWN + door->options.door_connections.number +
@@ -109,7 +90,7 @@ static bool fix_limits(const struct door *door)
 
 bool seal(const struct door *door)
 {
-    const struct filter filter = {rules, sizeof rules / sizeof rules[0], FILTER_KILL};
+    const struct filter filter = RULES(rules, FILTER_KILL);
     if (!read_ahead()) {
         return refuse("no random numbers");
     }
@@ -120,6 +101,8 @@ bool seal(const struct door *door)
     if (!fix_limits(door)) {
         return false;
     }
-    drop_privileges();
+    if (rights_drop() != STATUS_OK) {
+        return refuse("capabilities");
+    }
     return filter_load(&filter, NULL) == STATUS_OK || refuse("seccomp");
 }

@@ -47,8 +47,7 @@ static int signal_of(enum seal_role role, void (*work)(void))
     if (child == 0) {
         signal(SIGSYS, SIG_DFL);
         close(STDERR_FILENO);           /* of what is written to it, and of the log */
-        seal_privileges();
-        if (load_filter(role, descriptors) == BOOT_EXIT_OK) {
+        if (rights_drop() == STATUS_OK && load_filter(role, descriptors) == BOOT_EXIT_OK) {
             work();
         }
         syscall(SYS_exit_group, 0);
@@ -171,8 +170,8 @@ static void test_threads_that_are_there_already_are_sealed_too(void **state)
         pthread_t thread;
         signal(SIGSYS, SIG_DFL);
         close(STDERR_FILENO);
-        seal_privileges();
-        if (pthread_create(&thread, NULL, call_later, (void *)&go) == 0 &&
+        if (rights_drop() == STATUS_OK &&
+            pthread_create(&thread, NULL, call_later, (void *)&go) == 0 &&
             load_filter(SEAL_WORKER, descriptors) == BOOT_EXIT_OK) {
             for (go = true; go;) {
             }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: options are checked before a socket is open, sockets are open before the rights are gone,
+ * and the rights are gone before a model, a key or a prefix is read. So what is read is read with
+ * the rights that a reload will have, and a parser that fails has nothing to give.
+ * Owner: the keeper, before it forks; `--check` and `--selftest` read as it does.
+ */
+#include "appliance/boot/confine.h"
+
+#include <unistd.h>
+
+#include "appliance/boot/files.h"
+#include "appliance/boot/listen.h"
+#include "appliance/log.h"
+#include "appliance/seal/rights.h"
+
+#define DESCRIPTORS_OWN 256         /* more than the seal counts beside connections */
+
+static enum boot_exit fail(const struct config_error *error)
+{
+    log_event(LOG_ERROR, "boot failed: %s", error->text);
+    return BOOT_EXIT_CONFIG;
+}
+
+enum boot_exit confine(struct boot *boot, bool serves)
+{
+    const struct options *options = &boot->options;
+    struct config_error error = {.text = "unknown"};
+    uint64_t descriptors = options->limits_connections.number + DESCRIPTORS_OWN;
+    if (config_check(options, &error) != STATUS_OK ||
+        config_user_fill(&boot->user, options, &error) != STATUS_OK) {
+        return fail(&error);
+    }
+    enum boot_exit exit_status = serves ? listen_open(boot) : BOOT_EXIT_OK;
+    if (exit_status != BOOT_EXIT_OK) {
+        return exit_status;
+    }
+    if (rights_confine(&boot->user, descriptors, &error) != STATUS_OK) {
+        listen_remove(boot);
+        return fail(&error);
+    }
+    if (!serves) {
+        return BOOT_EXIT_OK;            /* the self-test connects, and starts a GPU's binary */
+    }
+    files_confine_boot(boot);
+    if (geteuid() == 0) {
+        log_event(LOG_WARN, "runs as root, without capabilities: appliance.user names a user that "
+                  "it can become");
+    }
+    return BOOT_EXIT_OK;
+}
