@@ -242,7 +242,7 @@ $(B)/agentix: $(MAIN_OBJ) $(VERSION_OBJ) $(LIB) tools/symbols
 # The appliance with acts that the seal must punish; only selftest/e2e/test_seal.py runs it.
 $(B)/agentix-misbehave: $(MISBEHAVE_OBJ) $(MAIN_OBJ) $(VERSION_OBJ) $(LIB)
 	$(call link,$(LDFLAGS_STATIC) $(WRAPPED),$(LDLIBS_inih))
-WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await,--wrap=notify_tick
+WRAPPED := -Wl,--wrap=loop_pass,--wrap=control_await,--wrap=notify_tick,--wrap=boot_measure
 $(B)/agx: $(AGX_OBJ) $(VERSION_OBJ) $(B)/libagx.a $(LIB)
 	$(call link,$(LDFLAGS_STATIC),$(LDLIBS_json) $(LDLIBS_core))
 $(B)/agentix-door: $(DOOR_OBJ) $(VERSION_OBJ) $(B)/libagx.a $(LIB)

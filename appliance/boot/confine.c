@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: options are checked before a socket is open, sockets are open before the rights are gone,
- * and the rights are gone before a model, a key or a prefix is read. So what is read is read with
- * the rights that a reload will have, and a parser that fails has nothing to give.
+ * and rights, other files and most system calls are gone before a model, a key or a prefix is read.
+ * So what is read is read with the rights that a reload will have, and a parser that fails has
+ * little to give.
  * Owner: the keeper, before it forks; `--check` and `--selftest` read as it does.
  */
 #include "appliance/boot/confine.h"
@@ -12,6 +13,7 @@
 #include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
 #include "appliance/log.h"
+#include "appliance/seal/keeper.h"
 #include "appliance/seal/rights.h"
 
 #define DESCRIPTORS_OWN 256         /* more than the seal counts beside connections */
@@ -47,5 +49,9 @@ enum boot_exit confine(struct boot *boot, bool serves)
         log_event(LOG_WARN, "runs as root, without capabilities: appliance.user names a user that "
                   "it can become");
     }
-    return BOOT_EXIT_OK;
+    exit_status = seal_boot(boot);
+    if (exit_status != BOOT_EXIT_OK) {
+        listen_remove(boot);
+    }
+    return exit_status;
 }

@@ -7,5 +7,5 @@
 #include "appliance/boot/boot.h"
 
 /* Checks the options, becomes appliance.user and drops capabilities. One that `serves` listens
- * before and gives up files after. If the result is not OK, the log says why. */
+ * before, and gives up files and system calls after. If the result is not OK, the log says why. */
 MUST_CHECK enum boot_exit confine(struct boot *boot, bool serves);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the rules of the keeper, which its workers inherit, and each core after the first: their
- * own come on top.
+ * What: the rules of the keeper, which its children inherit, each core after the first too:
+ * their own come on top.
  *
- * Invariants, where the CPU serves: no rule executes, connects, makes a socket, a name space or a
+ *              the CPU serves                        the GPU serves
+ *   boot       boot_rules, if no GPU may serve       none: a probe executes the driver's program
+ *   core       its own on top (seal.c)               its own (seal.c)
+ *   keeper     cpu_rules, once the core is forked    gpu_rules, once the core is forked
+ *   worker     its own on top (seal.c)               its own on top (gpu/seal.c)
+ *
+ * Invariants, where the CPU serves: no rule executes, connects, binds, makes a name space or a
  * file, opens one for writing, or maps code; a process that it signals ends.
  * Where the GPU serves, a worker is another program, whose driver may need what any program needs:
  * the rules name the ways into the kernel and into other processes, which none needs.
@@ -19,6 +25,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -42,6 +49,50 @@ enum descriptor { MODEL, ENGINE_BELL, CONTROL_BELL, ADMISSION, DESCRIPTORS };
 #define CHANGES  (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 #define NEGATIVE 0x80000000u
 
+/* Of the processes of its user it could end any, but none by a group. */
+#define CHILDREN \
+    ALLOW(rt_sigtimedwait), ALLOW(rt_sigpending), ALLOW(wait4), \
+    ALLOW(waitid, IS(0, P_PID), IS(3, WEXITED | WNOHANG | WNOWAIT)), \
+    KILL(kill, IS(0, 0)), KILL(kill, HAS(0, NEGATIVE)), ALLOW(kill, IS(1, SIGKILL)), \
+    KILL(clone, HAS(0, SPACES)), ALLOW(clone), NO_CALL(clone3), \
+    ALLOW(getpid), ALLOW(getppid), ALLOW(geteuid)
+
+#define FILES \
+    KILL(openat, HAS(2, CHANGES)), ALLOW(openat, IS(0, (uint32_t)AT_FDCWD)), \
+    ALLOW(newfstatat), ALLOW(unlink)            /* of its socket, at the end */
+
+/* A child's start: its threads, its CPUs, its seal. */
+#define START \
+    ALLOW(rt_sigaction), ALLOW(rt_sigprocmask), ALLOW(set_robust_list), ALLOW(rseq), \
+    ALLOW(sched_yield), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity, IS(0, 0)), \
+    KILL(mprotect, HAS(2, PROT_EXEC)), ALLOW(mprotect), \
+    ALLOW(madvise), ALLOW(mlockall, IS(0, MCL_CURRENT)), \
+    ALLOW(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, SIGKILL)), ALLOW(prctl, IS(0, PR_SET_NAME)), \
+    ALLOW(prctl, IS(0, PR_SET_SECUREBITS)), ALLOW(prctl, IS(0, PR_CAPBSET_READ)), \
+    ALLOW(prctl, IS(0, PR_CAPBSET_DROP)), ALLOW(prctl, IS(0, PR_CAP_AMBIENT)), \
+    ALLOW(prctl, IS(0, PR_SET_KEEPCAPS)), ALLOW(prctl, IS(0, PR_SET_NO_NEW_PRIVS)), \
+    ALLOW(prctl, IS(0, PR_SET_DUMPABLE), IS(1, 0)), \
+    ALLOW(capget), ALLOW(capset), \
+    ALLOW(seccomp, IS(0, SECCOMP_SET_MODE_FILTER)), \
+    ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_NOFILE)), \
+    ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_STACK))
+
+static const struct filter_rule boot_rules[] = {
+    /* What the core calls in each pass: its own rules are stricter. */
+    ALLOW(epoll_wait), ALLOW(recvfrom), ALLOW(sendto), ALLOW(futex), ALLOW(read), ALLOW(write),
+    ALLOW(clock_gettime), ALLOW(epoll_ctl), ALLOW(close), ALLOW(accept4), ALLOW(setsockopt),
+    ALLOW(getsockopt), ALLOW(getrandom), ALLOW(poll), ALLOW(exit_group),
+    /* What is read, and what the roles share. */
+    FILES, ALLOW(pread64), ALLOW(lseek),
+    ALLOW(memfd_create), ALLOW(ftruncate), ALLOW(eventfd2), ALLOW(pipe2), ALLOW(epoll_create1),
+    ALLOW(fcntl, IS(1, F_ADD_SEALS)), ALLOW(fcntl, IS(1, F_GETPIPE_SZ)),
+    KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap), ALLOW(munmap),
+    ALLOW(socket, IS(0, AF_UNIX), IS(1, SOCK_DGRAM | SOCK_CLOEXEC)),    /* to a manager */
+    ALLOW(ioctl, IS(1, TCGETS)),                /* of a terminal that a plan is printed to */
+    ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), ALLOW(landlock_restrict_self),
+    CHILDREN, START, ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_MEMLOCK)),
+};
+
 static const struct filter_rule cpu_rules[] = {
     /* What a worker calls at each step, and all of them at times. */
     ALLOW(futex),
@@ -50,33 +101,11 @@ static const struct filter_rule cpu_rules[] = {
     ALLOW(clock_gettime),
     ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: config/base/say.c */
     ALLOW(exit_group),
-    /* Signals and children. Of the processes of its user it could end any: none by a group. */
-    ALLOW(rt_sigtimedwait), ALLOW(rt_sigpending), ALLOW(wait4),
-    ALLOW(waitid, IS(0, P_PID), IS(3, WEXITED | WNOHANG | WNOWAIT)),
-    KILL(kill, IS(0, 0)), KILL(kill, HAS(0, NEGATIVE)), ALLOW(kill, IS(1, SIGKILL)),
-    KILL(clone, HAS(0, SPACES)), ALLOW(clone), NO_CALL(clone3),
-    ALLOW(getpid), ALLOW(getppid), ALLOW(geteuid),
-    ALLOW(sendto, IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)),
-    /* Files: the model, and what a reload reads. */
-    KILL(openat, HAS(2, CHANGES)), ALLOW(openat, IS(0, (uint32_t)AT_FDCWD)),
-    ALLOW(newfstatat), ALLOW(read), ALLOW(pread64, ON(MODEL)), ALLOW(close),
-    ALLOW(unlink),                              /* of its socket, at the end */
-    /* Memory, without code and of no file. */
+    /* The model, and what a reload reads. */
+    FILES, ALLOW(read), ALLOW(pread64, ON(MODEL)), ALLOW(close),
     KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap, HAS(3, MAP_ANONYMOUS)),
-    KILL(mprotect, HAS(2, PROT_EXEC)), ALLOW(mprotect),
-    ALLOW(madvise), ALLOW(mlockall, IS(0, MCL_CURRENT)),
-    /* A worker's start: its threads, its CPUs, its seal. */
-    ALLOW(rt_sigaction), ALLOW(rt_sigprocmask), ALLOW(set_robust_list), ALLOW(rseq),
-    ALLOW(sched_yield), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity, IS(0, 0)),
-    ALLOW(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, SIGKILL)), ALLOW(prctl, IS(0, PR_SET_NAME)),
-    ALLOW(prctl, IS(0, PR_SET_SECUREBITS)), ALLOW(prctl, IS(0, PR_CAPBSET_READ)),
-    ALLOW(prctl, IS(0, PR_CAPBSET_DROP)), ALLOW(prctl, IS(0, PR_CAP_AMBIENT)),
-    ALLOW(prctl, IS(0, PR_SET_KEEPCAPS)), ALLOW(prctl, IS(0, PR_SET_NO_NEW_PRIVS)),
-    ALLOW(prctl, IS(0, PR_SET_DUMPABLE), IS(1, 0)),
-    ALLOW(capget), ALLOW(capset),
-    ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_NOFILE)),
-    ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_STACK)),
-    ALLOW(seccomp, IS(0, SECCOMP_SET_MODE_FILTER)),
+    ALLOW(sendto, IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)),
+    CHILDREN, START,
     /* A core that takes over from one that has died: what seal.c leaves it, and its start. */
     ALLOW(epoll_create1), ALLOW(epoll_ctl), ALLOW(epoll_wait), ALLOW(munmap),
     ALLOW(recvfrom, IS(3, MSG_DONTWAIT)), ALLOW(accept4, IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
@@ -109,10 +138,27 @@ static const struct filter_rule gpu_rules[] = {
     ALLOW(accept4, IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)), KILL(accept4),    /* the core's */
 };
 
+static const struct filter by_boot = RULES(boot_rules, FILTER_KILL);
+static const struct filter by_cpu = RULES(cpu_rules, FILTER_KILL);
+static const struct filter by_gpu = RULES(gpu_rules, FILTER_ALLOW);
+
+static enum boot_exit load(const struct filter *filter, const int *values)
+{
+    if (filter_load(filter, values) == STATUS_OK) {
+        return BOOT_EXIT_OK;
+    }
+    log_event(LOG_ERROR, "boot failed: seccomp: %s", strerror(errno));
+    return BOOT_EXIT_SYSTEM;
+}
+
+enum boot_exit seal_boot(const struct boot *boot)
+{
+    bool may_use_gpu = option_engine_kind(&boot->options) != OPTION_ENGINE_KIND_CPU;
+    return IS_SEALED && !may_use_gpu ? load(&by_boot, NULL) : BOOT_EXIT_OK;
+}
+
 enum boot_exit seal_keeper(const struct boot *boot)
 {
-    static const struct filter by_cpu = RULES(cpu_rules, FILTER_KILL);
-    static const struct filter by_gpu = RULES(gpu_rules, FILTER_ALLOW);
     const struct filter *filter = boot->serves_by_gpu ? &by_gpu : &by_cpu;
     const int descriptors[DESCRIPTORS] = {
         [MODEL] = boot->source.fd,
@@ -123,11 +169,10 @@ enum boot_exit seal_keeper(const struct boot *boot)
     if (!IS_SEALED) {
         return BOOT_EXIT_OK;            /* core and worker say so */
     }
-    if (filter_load(filter, descriptors) != STATUS_OK) {
-        log_event(LOG_ERROR, "boot failed: seccomp: %s", strerror(errno));
-        return BOOT_EXIT_SYSTEM;
+    enum boot_exit exit_status = load(filter, descriptors);
+    if (exit_status == BOOT_EXIT_OK) {
+        log_event(LOG_INFO, "sealed %s=%u", boot->serves_by_gpu ? "refused_calls" : "system_calls",
+                  filter_calls_count(filter));
     }
-    log_event(LOG_INFO, "sealed %s=%u", boot->serves_by_gpu ? "refused_calls" : "system_calls",
-              filter_calls_count(filter));
-    return BOOT_EXIT_OK;
+    return exit_status;
 }

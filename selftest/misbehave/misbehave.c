@@ -5,6 +5,7 @@
  *
  *   AGENTIX_MISBEHAVE=core:mmap      in the core, before its first pass
  *   AGENTIX_MISBEHAVE=worker:mmap    in the worker, before it waits for its first step
+ *   AGENTIX_MISBEHAVE=boot:code      before the first file is read that the options name
  *   AGENTIX_MISBEHAVE=keeper:code    in the keeper, once it watches
  *
  * The linker puts __wrap_X() where the product calls X() (Makefile): the product has no hook for
@@ -20,6 +21,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/say.h"
+#include "appliance/boot/boot.h"
 #include "appliance/keeper/notify.h"
 #include "appliance/control.h"
 #include "appliance/loop.h"
@@ -107,6 +109,14 @@ uint32_t __wrap_control_await(struct control_engine *control, uint32_t asked)
 {
     misbehave("worker:");
     return __real_control_await(control, asked);
+}
+
+enum boot_exit __real_boot_measure(struct boot *boot);
+enum boot_exit __wrap_boot_measure(struct boot *boot);
+enum boot_exit __wrap_boot_measure(struct boot *boot)
+{
+    misbehave("boot:");
+    return __real_boot_measure(boot);
 }
 
 void __real_notify_tick(struct notify *notify, const struct control *control);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: under the keeper's filter every system call that no rule names ends the process, and so
- * does a named one with arguments that its rules do not have; what the rules allow is allowed.
- * Where the GPU serves, what the rules name ends it and a driver's needs are met.
+ * Goal: under the filters of boot and keeper every system call that no rule names ends the process,
+ * and so does a named one with arguments that its rules do not have; what the rules allow is
+ * allowed. Where the GPU serves, what the rules name ends it and a driver's needs are met.
  * Method: the filter is loaded in a child, which makes one call.
  */
 #include "selftest/unit/test.h"
@@ -16,11 +16,16 @@
 #define CALLS_END    512                /* Linux 6.18 ends at 469 */
 #define URETPROBE    335                /* test_seal.c */
 #define UPROBE       336
-#define CALLS_MAX    49
+#define CALLS_MAX    60
 #define NO_PID       0x3fffffffu        /* more than there may be */
 #define PAGE_BYTES   4096
 
 static struct boot boot;
+/* The filter under test: that of boot, or the keeper's. */
+static const struct filter *filter;
+/* Those that list what is allowed. */
+static const struct filter *const lists[] = {&by_boot, &by_cpu};
+#define LISTS (sizeof lists / sizeof lists[0])
 
 struct act {
     uint32_t call;
@@ -44,7 +49,7 @@ static int status_of(const struct act *act)
         close(STDERR_FILENO);           /* of what is written to it, and of the log */
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         int error = 255;
-        if (seal_keeper(&boot) == BOOT_EXIT_OK) {
+        if ((filter == &by_boot ? seal_boot(&boot) : seal_keeper(&boot)) == BOOT_EXIT_OK) {
             error = make(act) < 0 ? errno : 0;
         }
         syscall(SYS_exit_group, error);
@@ -60,9 +65,11 @@ static bool dies(const struct act *act)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
 }
 
-static void begin(bool by_gpu)
+static void begin(const struct filter *which)
 {
-    boot.serves_by_gpu = by_gpu;
+    filter = which;
+    config_defaults(&boot.options);
+    boot.serves_by_gpu = which == &by_gpu;
     boot.source.fd = 100;
     boot.shared.engine_bell = 101;
     boot.shared.control_bell = 102;
@@ -88,8 +95,8 @@ static struct act act_of(const struct filter_rule *rule)
 
 static bool is_named(uint32_t call)
 {
-    for (uint32_t i = 0; i < sizeof cpu_rules / sizeof cpu_rules[0]; i++) {
-        if (cpu_rules[i].call == call) {
+    for (uint32_t i = 0; i < filter->rules_count; i++) {
+        if (filter->rules[i].call == call) {
             return true;
         }
     }
@@ -98,44 +105,62 @@ static bool is_named(uint32_t call)
 
 static void test_call_that_no_rule_names_ends_the_process(void **state)
 {
-    uint32_t named = 0;
-    begin(false);
-    for (uint32_t call = 0; call < CALLS_END; call++) {
-        if (is_named(call)) {
-            named++;
-        } else if (!dies(&(struct act){.call = call})) {
-            fail_msg("the keeper survives system call %u", call);
+    for (uint32_t which = 0; which < LISTS; which++) {
+        uint32_t named = 0;
+        begin(lists[which]);
+        for (uint32_t call = 0; call < CALLS_END; call++) {
+            if (is_named(call)) {
+                named++;
+            } else if (!dies(&(struct act){.call = call})) {
+                fail_msg("filter %u lets system call %u pass", which, call);
+            }
         }
+        assert_in_range(named, 1, CALLS_MAX);
+        assert_int_equal(filter_calls_count(filter) + 2, named);    /* and the kernel's two */
     }
-    assert_in_range(named, 1, CALLS_MAX);
 }
 
 static void test_calls_do_as_their_rules_say(void **state)
 {
-    begin(false);
-    for (uint32_t i = 0; i < sizeof cpu_rules / sizeof cpu_rules[0]; i++) {
-        const struct act act = act_of(&cpu_rules[i]);
-        int status = status_of(&act);
-        bool has_died = WIFSIGNALED(status);
-        if (has_died != (cpu_rules[i].verdict == FILTER_KILL) ||
-            (cpu_rules[i].verdict == FILTER_NO_CALL && WEXITSTATUS(status) != ENOSYS)) {
-            fail_msg("rule %u, system call %u: status %x", i, cpu_rules[i].call, status);
+    for (uint32_t which = 0; which < LISTS; which++) {
+        begin(lists[which]);
+        for (uint32_t i = 0; i < filter->rules_count; i++) {
+            const struct filter_rule *rule = &filter->rules[i];
+            const struct act act = act_of(rule);
+            int status = status_of(&act);
+            bool has_died = WIFSIGNALED(status);
+            if (has_died != (rule->verdict == FILTER_KILL) ||
+                (rule->verdict == FILTER_NO_CALL && WEXITSTATUS(status) != ENOSYS)) {
+                fail_msg("filter %u, rule %u, system call %u: status %x", which, i, rule->call,
+                         status);
+            }
         }
     }
 }
 
 static void test_another_argument_than_a_rule_allows_ends_the_process(void **state)
 {
-    begin(false);
-    for (uint32_t i = 0; i < sizeof cpu_rules / sizeof cpu_rules[0]; i++) {
-        const struct filter_rule *rule = &cpu_rules[i];
-        for (uint32_t k = 0; rule->verdict == FILTER_ALLOW && k < checks_count(rule); k++) {
-            struct act act = act_of(rule);
-            long *argument = &act.arguments[rule->checks[k].argument];
-            *argument = rule->checks[k].kind == FILTER_BITS ? 0 : *argument ^ 0x400;
-            if (!dies(&act)) {
-                fail_msg("the keeper survives rule %u without its check %u", i, k);
+    for (uint32_t which = 0; which < LISTS; which++) {
+        begin(lists[which]);
+        for (uint32_t i = 0; i < filter->rules_count; i++) {
+            const struct filter_rule *rule = &filter->rules[i];
+            for (uint32_t k = 0; rule->verdict == FILTER_ALLOW && k < checks_count(rule); k++) {
+                struct act act = act_of(rule);
+                long *argument = &act.arguments[rule->checks[k].argument];
+                *argument = rule->checks[k].kind == FILTER_BITS ? 0 : *argument ^ 0x400;
+                if (!dies(&act)) {
+                    fail_msg("filter %u, rule %u without its check %u", which, i, k);
+                }
             }
+        }
+    }
+}
+
+static void expect_deaths(const struct act *acts, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!dies(&acts[i])) {
+            fail_msg("act %u, system call %u", i, acts[i].call);
         }
     }
 }
@@ -149,28 +174,32 @@ static void test_what_must_not_be_ends_the_process(void **state)
         {SYS_openat, {AT_FDCWD, 0, O_RDONLY | O_CREAT}},
         {SYS_openat, {AT_FDCWD, 0, O_RDONLY | O_TRUNC}}, {SYS_openat, {100, 0, O_RDONLY}},
         {SYS_mmap, {0, PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1}},
-        {SYS_mmap, {0, PAGE_BYTES, PROT_READ, MAP_PRIVATE, 100}},
-        {SYS_mprotect, {0, PAGE_BYTES, PROT_READ | PROT_EXEC}},
+        {SYS_mprotect, {0, PAGE_BYTES, PROT_READ | PROT_EXEC}}, {SYS_socket, {AF_INET, SOCK_DGRAM}},
         {SYS_socket, {AF_UNIX, SOCK_STREAM}}, {SYS_socket, {AF_INET, SOCK_STREAM}},
-        {SYS_connect, {100}}, {SYS_sendto, {100}}, {SYS_sendmsg, {103}}, {SYS_ptrace, {0}},
-        {SYS_kill, {0, SIGKILL}}, {SYS_kill, {-(long)NO_PID, SIGKILL}},
+        {SYS_connect, {100}}, {SYS_bind, {100}}, {SYS_listen, {100}}, {SYS_sendmsg, {103}},
+        {SYS_ptrace, {0}}, {SYS_kill, {0, SIGKILL}}, {SYS_kill, {-(long)NO_PID, SIGKILL}},
         {SYS_kill, {NO_PID, SIGSTOP}}, {SYS_clone, {CLONE_NEWUSER | SIGCHLD}},
         {SYS_unshare, {CLONE_NEWUSER}}, {SYS_rename, {0}}, {SYS_ioctl, {0}}, {SYS_fcntl, {0}},
         {SYS_prctl, {PR_SET_DUMPABLE, 1}}, {SYS_prlimit64, {1, RLIMIT_NOFILE}},
-        {SYS_prlimit64, {0, RLIMIT_CORE}}, {SYS_write, {STDOUT_FILENO}}, {SYS_dup2, {100, 101}},
+        {SYS_prlimit64, {0, RLIMIT_CORE}}, {SYS_dup2, {100, 101}}, {SYS_setresuid, {0}},
     };
-    begin(false);
-    for (uint32_t i = 0; i < sizeof never / sizeof never[0]; i++) {
-        if (!dies(&never[i])) {
-            fail_msg("the keeper survives act %u, system call %u", i, never[i].call);
-        }
+    static const struct act never_in_service[] = {
+        {SYS_mmap, {0, PAGE_BYTES, PROT_READ, MAP_PRIVATE, 100}}, {SYS_sendto, {100}},
+        {SYS_write, {STDOUT_FILENO}}, {SYS_socket, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}},
+        {SYS_accept4, {100}}, {SYS_recvfrom, {100}}, {SYS_memfd_create, {0}},
+    };
+    for (uint32_t which = 0; which < LISTS; which++) {
+        begin(lists[which]);
+        expect_deaths(never, sizeof never / sizeof never[0]);
     }
+    begin(&by_cpu);
+    expect_deaths(never_in_service, sizeof never_in_service / sizeof never_in_service[0]);
 }
 
 static void test_where_the_gpu_serves_what_is_named_ends_the_process(void **state)
 {
     uint32_t killed = 0;
-    begin(true);
+    begin(&by_gpu);
     for (uint32_t i = 0; i < sizeof gpu_rules / sizeof gpu_rules[0]; i++) {
         const struct act act = act_of(&gpu_rules[i]);
         if (gpu_rules[i].verdict == FILTER_KILL) {
@@ -192,7 +221,7 @@ static void test_where_the_gpu_serves_a_driver_may_start(void **state)
         {{SYS_ioctl, {-1}}, EBADF}, {{SYS_clone3, {0}}, ENOSYS}, {{SYS_kill, {0, 0}}, 0},
         {{SYS_kill, {NO_PID, SIGTERM}}, ESRCH},
     };
-    begin(true);
+    begin(&by_gpu);
     for (uint32_t i = 0; i < sizeof may / sizeof may[0]; i++) {
         int status = status_of(&may[i].act);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != may[i].error) {
