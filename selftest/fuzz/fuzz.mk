@@ -2,7 +2,7 @@
 # How the fuzzers are built and run; the Makefile includes this. docs/testing.md.
 
 .PHONY: fuzz fuzz-short fuzz-corpus fuzz-ledger fuzzers
-FUZZ := ini gguf wire frame proxy text sdk vocab keys predictor chat answer door http flow \
+FUZZ := ini boot gguf wire frame proxy text sdk vocab keys predictor chat answer door http flow \
     trace core
 FUZZ_RUN := PYTHONDONTWRITEBYTECODE=1 python3 selftest/fuzz/run.py
 fuzz fuzz-short fuzz-corpus: build/.setup-fuzz
@@ -29,7 +29,7 @@ $(B)/fuzz_%.dict: $(B)/fuzz_%
 # The core's input is a tape of the simulator, which its fuzzer links too. Make puts these
 # prerequisites after those of the pattern: hence the group, in which archives need no order.
 $(B)/fuzz_core: $(filter-out $(O)/selftest/sim/main.o $(FAKE_OBJ),$(SIM_OBJ)) $(APPLIANCE_LIB)
-$(B)/fuzz_text: $(APPLIANCE_LIB)
+$(B)/fuzz_text $(B)/fuzz_boot: $(APPLIANCE_LIB)
 $(B)/fuzz_flow: $(FLOW_OBJ)
 $(B)/fuzz_trace: $(TRACE_OBJ)
 # The unit tests' door, without sockets or with its HTTP, and their assertions.

@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/base/text.h"
 #include "config/model/gguf.h"
-#include "config/value.h"
-#include "selftest/fuzz/dictionary.h"
 #include "selftest/fuzz/message.h"
+#include "selftest/fuzz/option_words.h"
 
 #define NAME        "fuzz.ini"
 #define PRINT_BYTES 32768
@@ -80,17 +78,6 @@ static void check_equal(const struct options *options, const struct options *aga
     }
 }
 
-static uint32_t add_assignment(struct text *out, const struct option_row *row,
-                               const struct option_value *value)
-{
-    char text[CONFIG_TEXT_BYTES];
-    uint32_t start = out->length;
-    text_add(out, row->key);
-    text_add(out, "=");             /* no blank: a value may begin with a semicolon */
-    text_add_bytes(out, text, config_format(row, value, text, sizeof text));
-    return out->length - start;
-}
-
 static void check_set(const struct option_row *row, const struct option_value *value,
                       struct options *again)
 {
@@ -100,7 +87,7 @@ static void check_set(const struct option_row *row, const struct option_value *v
     text_init(&text, bytes, sizeof bytes);
     text_add(&text, row->section);
     text_add(&text, ".");
-    (void)add_assignment(&text, row, value);
+    (void)option_words_assign(&text, row, value);
     text_add_bytes(&text, "", 1);
     ASSERT(!text.cut && config_set(again, bytes, &error) == STATUS_OK);
 }
@@ -123,7 +110,7 @@ static void check_round_trip(const struct options *options)
         text_add(&text, "[");
         text_add(&text, row->section);
         text_add(&text, "]\n");
-        ASSERT(add_assignment(&text, row, value) <= CONFIG_LINE_BYTES_MAX);
+        ASSERT(option_words_assign(&text, row, value) <= CONFIG_LINE_BYTES_MAX);
         text_add(&text, "\n");
         check_set(row, value, &by_set);
     }
@@ -187,56 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-static void write_name(const char *before, const char *name, const char *after)
-{
-    char bytes[DICTIONARY_WORD_BYTES_MAX];
-    struct text text;
-    text_init(&text, bytes, sizeof bytes);
-    text_add(&text, before);
-    text_add(&text, name);
-    text_add(&text, after);
-    ASSERT(!text.cut);
-    dictionary_word(bytes, text.length);
-}
-
-static void write_words(const struct option_row *row)
-{
-    for (uint32_t i = 0; i < row->words_count; i++) {
-        dictionary_word(row->words[i].word, (uint32_t)strlen(row->words[i].word));
-    }
-}
-
-/* Writes the key with each bound of its values; a CHOICE has words in their place. */
-static void write_bounds(const struct option_row *row)
-{
-    const struct option_value bounds[2] = {{.number = row->min}, {.number = row->max}};
-    for (uint32_t i = 0; i < 2 && row->words_count == 0; i++) {
-        char bytes[DICTIONARY_WORD_BYTES_MAX];
-        struct text text;
-        text_init(&text, bytes, sizeof bytes);
-        text_add(&text, "\n");
-        (void)add_assignment(&text, row, &bounds[i]);
-        ASSERT(!text.cut);
-        dictionary_word(bytes, text.length);
-    }
-}
-
 void dictionary_write(void)
 {
-    const char *section = "";
-    for (uint32_t i = 0; i < config_option_rows_count; i++) {
-        const struct option_row *row = &config_option_rows[i];
-        if (strcmp(row->section, section) != 0) {
-            section = row->section;
-            write_name("\n[", section, "]\n");
-            write_name("", section, ".");
-        }
-        write_bounds(row);
-        if (row->type == OPTION_CHOICE) {
-            write_words(row);
-        }
-        if (row->type == OPTION_TEXT && row->default_text[0] != '\0') {
-            dictionary_text(row->default_text);
-        }
-    }
+    option_words_write();
 }

@@ -25,9 +25,9 @@ import subprocess
 import sys
 
 # The longest input of each target that is worth its time.
-TARGETS = {"ini": 2048, "gguf": 4096, "wire": 512, "frame": 512, "proxy": 1024, "text": 700,
-           "sdk": 1024, "vocab": 512, "keys": 1024, "predictor": 1024, "chat": 4600, "answer": 2600,
-           "door": 1024, "http": 1024, "flow": 1024, "trace": 2048, "core": 16384}
+TARGETS = {"ini": 2048, "boot": 1024, "gguf": 4096, "wire": 512, "frame": 512, "proxy": 1024,
+           "text": 700, "sdk": 1024, "vocab": 512, "keys": 1024, "predictor": 1024, "chat": 4600,
+           "answer": 2600, "door": 1024, "http": 1024, "flow": 1024, "trace": 2048, "core": 16384}
 UNITS = {"core": "passes"}      # unit of a target's count, where it is not "inputs"
 HERE = "selftest/fuzz/corpus"
 BUILD = "build/fuzz"

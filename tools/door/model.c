@@ -102,6 +102,7 @@ const char *model_difference(const struct model *model, const struct agx_welcome
                              const struct agx_event *told)
 {
     return strcmp(model->name, welcome->model) != 0          ? "name"
+           : told == NULL                                    ? NULL
            : model->vocab_digest != told->vocab_digest       ? "vocabulary"
            : model->chat_digest != told->chat_digest         ? "chat format"
                                                              : NULL;

@@ -25,7 +25,7 @@ struct model {
 MUST_CHECK enum status model_load(struct model *model, const struct options *options,
                                   uint32_t text_bytes_max, struct config_error *error);
 /* NULL: the appliance, which has answered agx_model_ask() with `told`, serves this model; else what
- * differs. */
+ * differs. `told` NULL: it has only greeted. */
 const char *model_difference(const struct model *model, const struct agx_welcome *welcome,
                              const struct agx_event *told);
 /* The tokens that the appliance will make of a text, BOS not counted; they stay until the next

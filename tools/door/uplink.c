@@ -133,6 +133,33 @@ static void give_up(struct door *door, struct uplink *uplink)
     uplink->again_us = door->now_us + PAUSE_US;
 }
 
+/* The door can only write and count for its own model. False: the appliance has another one, and
+ * calls are refused. */
+static bool is_ours(struct door *door, struct uplink *uplink, const struct agx_event *told)
+{
+    const struct agx_welcome *welcome = &uplink->agx.welcome;
+    const char *difference = model_difference(&door->model, welcome, told);
+    if (difference == NULL) {
+        return true;
+    }
+    if (!door->is_other) {
+        fprintf(stderr, "agentix-door: the appliance serves another model: its %s is not that of "
+                "model.path here (it has \"%s\", here is \"%s\"); requests are refused\n",
+                difference, welcome->model, door->model.name);
+    }
+    door->is_other = true;
+    give_up(door, uplink);
+    return false;
+}
+
+static void take_model(struct door *door, struct uplink *uplink, const struct agx_event *told)
+{
+    if (is_ours(door, uplink, told)) {
+        uplink->state = UPLINK_UP;
+        door->is_other = false;
+    }
+}
+
 static void broke(struct door *door, struct uplink *uplink, enum agx_result result)
 {
     uplink->broken_us = uplink->again_us = door->now_us;
@@ -169,8 +196,10 @@ static void resume(struct door *door, struct uplink *uplink)
     bool is_patient = door->now_us - uplink->broken_us < door->options.door_patience.number;
     uplink->again_us = door->now_us + PAUSE_US;
     if (result == AGX_OK) {
-        ask_model(uplink);
-        cancel_left(uplink);
+        if (is_ours(door, uplink, NULL)) {      /* before a token of the open calls comes */
+            ask_model(uplink);
+            cancel_left(uplink);
+        }
     } else if (!may_come || !is_patient) {
         give_up(door, uplink);
     }
@@ -216,25 +245,6 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
     if (request != NULL) {
         request_ended(choice);
     }
-}
-
-/* The appliance has said which model it serves: the door can only write and count for its own. */
-static void take_model(struct door *door, struct uplink *uplink, const struct agx_event *event)
-{
-    const struct agx_welcome *welcome = &uplink->agx.welcome;
-    const char *difference = model_difference(&door->model, welcome, event);
-    if (difference == NULL) {
-        uplink->state = UPLINK_UP;
-        door->is_other = false;
-        return;
-    }
-    if (!door->is_other) {
-        fprintf(stderr, "agentix-door: the appliance serves another model: its %s is not that of "
-                "model.path here (it has \"%s\", here is \"%s\"); requests are refused\n",
-                difference, welcome->model, door->model.name);
-    }
-    door->is_other = true;
-    give_up(door, uplink);
 }
 
 static void take_event(struct door *door, struct uplink *uplink, const struct agx_event *event)

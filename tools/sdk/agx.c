@@ -353,6 +353,9 @@ enum agx_result agx_resume(struct agx *agx, const char *address, const struct ag
         }
         agx_socket_pause(agx->connect_ms);
         enum agx_result result = resume_once(agx, address, key, deadline_ms);
+        if (result == AGX_ERROR_TIMEOUT) {
+            agx->broken = AGX_ERROR_CLOSED;     /* another try may come in time */
+        }
         if (!is_of_a_restart(result)) {
             return result;
         }
