@@ -58,6 +58,7 @@ void control_begin_core(struct control *control)
 {
     for (uint32_t i = 0; i < control->engines_count; i++) {
         atomic_store(&control->engines[i].left, atomic_load(&control->engines[i].submitted));
+        control_ask(&control->engines[i]);      /* it may have died before it woke the worker */
     }
     atomic_store(&control->health, 0);
     atomic_store(&control->is_quiet, 0);
@@ -96,8 +97,9 @@ void control_submit(struct control_view *view, struct control_engine *control)
 /* What the worker of this epoch says is taken once: it cannot take it back. */
 static void see_ready(struct control_view *view, struct control_engine *control)
 {
-    if (!view->is_ready && atomic_load(&control->worker_ready) == view->epoch &&
-        !control_is_finishing(control)) {
+    bool has_said = atomic_load(&control->worker_ready) == view->epoch ||
+                    atomic_load(&control->ready) == view->epoch;    /* to the core before */
+    if (!view->is_ready && has_said && !control_is_finishing(control)) {
         view->is_ready = true;
         atomic_store(&control->ready, view->epoch);
     }

@@ -48,6 +48,8 @@ struct control_engine {
     _Atomic uint32_t condemned;         /* epoch of a worker that has to go; 0: none */
     _Atomic uint32_t condemned_for;     /* enum control_failure: why; written before `condemned` */
     _Atomic uint32_t ready;             /* epoch of the newest worker that has been ready */
+    _Atomic uint32_t knows_canary;      /* `canary` is what the canary gives */
+    _Atomic uint64_t canary;
     /* worker */
     _Alignas(STEP_PAGE_BYTES) _Atomic uint32_t done;    /* sequence of the newest finished step */
     _Atomic uint32_t answered;                  /* `asked`, when it last owed nothing */

@@ -85,6 +85,27 @@ static void report(const struct loop *loop, const struct loop_orders *orders,
     atomic_store(&control->is_quiet, loop_is_quiet(loop));
 }
 
+/* The next core must not learn from a worker what it is to judge it by. */
+static void keep_canaries(const struct loop *loop, struct control *control)
+{
+    for (uint32_t i = 0; i < control->engines_count; i++) {
+        const struct canary *canary = &loop->engines[i].canary;
+        if (canary->is_known) {
+            atomic_store(&control->engines[i].canary, canary->digest);
+            atomic_store(&control->engines[i].knows_canary, 1);
+        }
+    }
+}
+
+static void recall_canaries(struct loop *loop, const struct control *control)
+{
+    for (uint32_t i = 0; i < control->engines_count; i++) {
+        if (atomic_load(&control->engines[i].knows_canary) != 0) {
+            canary_recall(&loop->engines[i].canary, atomic_load(&control->engines[i].canary));
+        }
+    }
+}
+
 /* Here and not in the loop: the log is the product's, and other worlds run the same loop. */
 static void tell_refusals(struct loop *loop)
 {
@@ -106,6 +127,7 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
         _exit(BOOT_EXIT_MEMORY);
     }
     loop_init(loop, &settings, &world->world, &arena);
+    recall_canaries(loop, boot->shared.control);
     config_keys_wipe(boot->keys);
     ASSERT(arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
     arena_seal(&arena);
@@ -142,6 +164,7 @@ _Noreturn void core_run(const struct boot *boot)
             atomic_fetch_add(&boot->shared.control->admissions_taken, 1);
         }
         tell_refusals(&loop);
+        keep_canaries(&loop, boot->shared.control);
         report(&loop, &orders, boot->shared.control);
     }
     _exit(BOOT_EXIT_OK);

@@ -129,3 +129,11 @@ bool config_access_allows(const struct config_access *access, uint32_t uid, cons
     }
     return allowed;
 }
+
+void config_access_admit(struct config_access *access, const struct config_access *now)
+{
+    access->uids_count = now->uids_count;
+    access->gids_count = now->gids_count;
+    memcpy(access->uids, now->uids, sizeof access->uids);
+    memcpy(access->gids, now->gids, sizeof access->gids);
+}

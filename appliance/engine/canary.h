@@ -35,6 +35,8 @@ struct canary {
 
 void canary_init(struct canary *canary, const struct step *step, const struct limits *limits,
                  uint64_t period_us);
+/* What the engine gave when it was known to work, as another core has seen it. */
+void canary_recall(struct canary *canary, uint64_t digest);
 /* True when a free engine should run it next. `is_idle`: no call waits for the engine. */
 bool canary_is_due(const struct canary *canary, uint64_t now_us, bool is_idle);
 /* A result is suspicious: the canary is due at once. */

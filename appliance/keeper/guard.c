@@ -29,7 +29,7 @@ void guard_begin(struct guard *guard)
 {
     guard->is_ready = false;
     guard->heartbeat = 0;
-    guard->silent_ticks = guard->start_ticks = 0;
+    guard->silent_ticks = guard->start_ticks = guard->finish_ticks = 0;
 }
 
 bool guard_tick(struct guard *guard, const struct guard_signs *signs)
@@ -39,12 +39,13 @@ bool guard_tick(struct guard *guard, const struct guard_signs *signs)
     bool is_silent = is_due && signs->is_ready == guard->is_ready &&
                      signs->heartbeat == guard->heartbeat;
     guard->silent_ticks = is_silent ? guard->silent_ticks + 1 : 0;
-    bool is_bounded = !signs->is_ready || signs->is_finishing;
-    guard->start_ticks += is_bounded;
+    guard->start_ticks += !signs->is_ready;
+    guard->finish_ticks = signs->is_finishing ? guard->finish_ticks + 1 : 0;
     guard->is_ready = signs->is_ready;
     guard->heartbeat = signs->heartbeat;
     return guard->silent_ticks >= guard->hang_ticks * patience ||
-           (is_bounded && guard->start_ticks >= guard->start_ticks_max);
+           (!signs->is_ready && guard->start_ticks >= guard->start_ticks_max) ||
+           guard->finish_ticks >= guard->hang_ticks * GUARD_START_PATIENCE;
 }
 
 static bool is_too_often(const struct guard *guard, uint64_t now_us)

@@ -5,9 +5,9 @@
  * one may start. Pure: heartbeats, ticks and times are arguments. Times are counted in ticks of the
  * keeper: one in which the whole appliance was stopped (SIGSTOP, a suspended machine) is one tick.
  *
- *   hung    the worker owes an answer, and its heartbeat has stood still for engine.hang; or it has
- *           not become ready, or not ended the step of a core that has died, in the time that a
- *           start may take, whatever its heartbeat says
+ *   hung    the worker owes an answer, and its heartbeat has stood still for engine.hang; or,
+ *           whatever that says, it has not become ready in the time that a start may take, or not
+ *           ended the step of a core that has died in ten times engine.hang
  *   wait    none, where a worker that was ready has failed, and 1 s where one never was. After
  *           engine.failures within engine.failure_window: 1, 2, 4 .. 60 s, until they are fewer
  *   never   they are as many, and no worker of this engine has been ready since boot: what another
@@ -40,8 +40,9 @@ struct guard {
     bool is_ready, was_ever_ready;
     uint32_t silent_ticks;              /* since the last heartbeat, or since it became ready, or
                                            since it owed nothing */
-    uint32_t start_ticks;               /* in which it was not ready, or finished a step of a core
-                                           that had died */
+    uint32_t start_ticks;               /* since it began, until it is ready */
+    uint32_t finish_ticks;              /* in a row in which it finished a step of a core that had
+                                           died */
     uint32_t failures;                  /* since boot */
     uint64_t failed_us[GUARD_FAILURES_MAX];     /* of the last ones */
     uint32_t wait_ticks;                /* of the last wait; 0: there was none */

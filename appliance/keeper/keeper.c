@@ -42,7 +42,9 @@ struct keeper {
     struct boot *boot;
     pid_t pid;                      /* its own */
     pid_t core;                     /* -1: there is none */
+    uint64_t core_since_us;
     struct guard core_guard;        /* how often cores have failed */
+    uint64_t ticked_us;
     bool serves;                    /* workers have been started */
     struct workers workers;
     uint32_t waited_ticks;          /* for the core to end */
@@ -80,6 +82,7 @@ static void follow(const struct keeper *keeper)
 
 static enum boot_exit fork_core(struct keeper *keeper)
 {
+    keeper->core_since_us = clock_us(CLOCK_MONOTONIC);
     keeper->core = fork();
     if (keeper->core < 0) {
         log_event(LOG_ERROR, "fork of the core: %s", strerror(errno));
@@ -124,6 +127,17 @@ static bool may_have_successor(struct keeper *keeper, enum boot_exit exit_status
            guard_fail(&keeper->core_guard, true, clock_us(CLOCK_MONOTONIC)) == 0;
 }
 
+/* Cores that die at once take no more of the machine than one for each tick does. */
+static void wait_for_turn(const struct keeper *keeper)
+{
+    sigset_t none;
+    uint64_t lived_us = clock_us(CLOCK_MONOTONIC) - keeper->core_since_us;
+    uint64_t rest_us = lived_us < GUARD_TICK_US ? GUARD_TICK_US - lived_us : 0;
+    const struct timespec rest = {.tv_nsec = (long)(rest_us * 1000)};
+    sigemptyset(&none);
+    (void)sigtimedwait(&none, NULL, &rest);
+}
+
 /* True when there is another core. */
 static bool replace_core(struct keeper *keeper, enum boot_exit exit_status)
 {
@@ -131,6 +145,7 @@ static bool replace_core(struct keeper *keeper, enum boot_exit exit_status)
     if (!may_have_successor(keeper, exit_status) || !reload_renew(&keeper->reload)) {
         return false;
     }
+    wait_for_turn(keeper);
     control_begin_core(keeper->boot->shared.control);
     log_event(LOG_WARN, "another core takes over: open calls are gone");
     return fork_core(keeper) == BOOT_EXIT_OK;
@@ -180,6 +195,11 @@ static bool has_waited(uint32_t *ticks, bool waits)
  * its orders. */
 static void act_on_tick(struct keeper *keeper)
 {
+    uint64_t now_us = clock_us(CLOCK_MONOTONIC);
+    if (now_us - keeper->ticked_us < GUARD_TICK_US) {
+        return;                         /* a signal came in between, as often as children end */
+    }
+    keeper->ticked_us = now_us;
     bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
     reload_tick(&keeper->reload);
     workers_tick(&keeper->workers, stop_now);
@@ -202,6 +222,7 @@ static struct timespec tick_of(const struct keeper *keeper)
 {
     const struct control *control = keeper->boot->shared.control;
     bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
+                    atomic_load(&control->stop) == CONTROL_RUN &&
                     control->idle_us > GUARD_TICK_US;
     uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
     return (struct timespec){.tv_sec = (time_t)(us / 1000000),
@@ -218,9 +239,8 @@ static enum boot_exit watch(struct keeper *keeper)
             pass_stop(keeper);
         } else if (number == SIGHUP) {
             reload_signal(&keeper->reload);
-        } else if (number < 0 && errno == EAGAIN) {
-            act_on_tick(keeper);
         }
+        act_on_tick(keeper);
         notify_tick(&keeper->notify, keeper->boot->shared.control);
     }
     end_children(keeper);

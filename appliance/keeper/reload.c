@@ -28,6 +28,7 @@ void reload_init(struct reload *reload, struct boot *boot)
 {
     reload->boot = boot;
     reload->is_due = false;
+    memcpy(reload->keys_path, boot->options.auth_keys.text, sizeof reload->keys_path);
     remember(reload, boot->keys);
 }
 
@@ -102,6 +103,7 @@ static enum status read_update(struct reload *reload, struct options *options,
     return config_quotas_check(&admission->keys, &reload->boot->limits, error);
 }
 
+/* What the core takes up now, the next one takes up at its start. */
 static void pass_on(struct reload *reload, const struct config_admission *admission)
 {
     struct shared *shared = &reload->boot->shared;
@@ -111,6 +113,7 @@ static void pass_on(struct reload *reload, const struct config_admission *admiss
         return;
     }
     remember(reload, &admission->keys);
+    config_access_admit(&reload->boot->access, &admission->access);
     atomic_fetch_add(&shared->control->admissions, 1);
     control_ring(shared->control_bell);
     log_event(LOG_INFO, "reloaded auth.keys=%u auth.uids=%u auth.gids=%u", admission->keys.count,
@@ -126,6 +129,7 @@ static void read_and_pass_on(struct reload *reload)
     memset(&admission, 0, sizeof admission);
     if (read_update(reload, &options, &admission, &error) == STATUS_OK) {
         refuse_others(&reload->boot->options, &options);
+        memcpy(reload->keys_path, options.auth_keys.text, sizeof reload->keys_path);
         pass_on(reload, &admission);
     } else {
         log_event(LOG_ERROR, "reload: nothing is taken up: %s", error.text);
@@ -145,25 +149,21 @@ static void empty_pipe(const struct shared *shared)
 
 bool reload_renew(struct reload *reload)
 {
-    static struct options options;
-    static struct config_admission admission;
     struct boot *boot = reload->boot;
     struct config_error error = {.text = "unknown"};
     uint64_t mark = heap_used_bytes();
-    memset(&admission, 0, sizeof admission);
-    enum status status = read_admission(reload, &options, &admission, &error);
-    if (status == STATUS_OK) {
-        status = config_quotas_check(&admission.keys, &boot->limits, &error);
+    enum status status = STATUS_OK;
+    if (boot->access.tcp_needs_key) {
+        status = config_keys_load_file(boot->keys, reload->keys_path, &error);
     }
     if (status == STATUS_OK) {
-        boot->access = admission.access;
-        *boot->keys = admission.keys;
-        remember(reload, boot->keys);
-        empty_pipe(&boot->shared);
-    } else {
+        status = config_quotas_check(boot->keys, &boot->limits, &error);
+    }
+    if (status != STATUS_OK) {
         log_event(LOG_ERROR, "no other core: %s", error.text);
     }
-    config_keys_wipe(&admission.keys);
+    remember(reload, boot->keys);
+    empty_pipe(&boot->shared);
     heap_rewind(mark);
     return status == STATUS_OK;
 }

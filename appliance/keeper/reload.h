@@ -10,6 +10,7 @@
 struct reload {
     struct boot *boot;
     struct config_keys known;       /* domains since the core's start, without keys */
+    char keys_path[CONFIG_TEXT_BYTES];  /* auth.keys, as it was taken up last */
     bool is_due;                    /* a signal came, and the core has yet to take the last one */
 };
 
@@ -19,7 +20,8 @@ void reload_init(struct reload *reload, struct boot *boot);
 void reload_close(struct boot *boot, bool is_core);
 /* After the fork of a core, in the keeper: the core alone needs the keys, and has its own. */
 void reload_begin(struct reload *reload);
-/* The core has ended: reads for the next one who may come in. False: not so, the log says why. */
+/* The core has ended: reads the keys for the next one, and no other option. False: not so, the log
+ * says why. */
 bool reload_renew(struct reload *reload);
 /* SIGHUP has come, or may have come before. */
 void reload_signal(struct reload *reload);

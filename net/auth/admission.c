@@ -75,11 +75,7 @@ static void replace_keys(struct net *net, const struct config_keys *keys)
 
 void net_admit_anew(struct net *net, const struct config_admission *admission, uint64_t now_us)
 {
-    struct config_access *access = &net->settings.access;
-    access->uids_count = admission->access.uids_count;
-    access->gids_count = admission->access.gids_count;
-    memcpy(access->uids, admission->access.uids, sizeof access->uids);
-    memcpy(access->gids, admission->access.gids, sizeof access->gids);
+    config_access_admit(&net->settings.access, &admission->access);
     close_others(net, &admission->keys, now_us);
     if (net->settings.limits->keys > 0) {
         replace_keys(net, &admission->keys);

@@ -12,7 +12,7 @@ from test_hostile import EXIT
 from test_reload import Files, is_refused, reload, served
 from skip import long
 from test_restart import expect_ids, generate, open_calls, right_answers
-from test_worker import PROMPT
+from test_worker import PROMPT, flip_weight
 
 CALLS, TOKENS = 8, 900
 
@@ -121,6 +121,44 @@ def test_the_next_core_knows_whom_a_reload_let_in():
         files.write_keys(BOB)
         reload(a)
         assert is_refused(a, ALICE) and not is_refused(a, BOB)
+
+
+def test_what_takes_a_restart_is_not_taken_up_by_the_next_core():
+    with served() as (files, a):
+        files.write(files.config, "[auth]\ntcp = none\nkeys = %s\n[net]\nproxy = 127.0.0.1\n"
+                    % files.keys)
+        reload(a, "auth.tcp = none takes a restart")
+        kill_core(a)
+        a.wait_ready()
+        with Client(a.tcp, key=ALICE) as c:
+            c.generate(1, PROMPT).check()
+        assert is_refused(a, CAROL)
+
+
+def test_the_next_core_does_not_learn_the_canary_from_a_worker_that_computes_wrongly():
+    with Appliance(NOISE, "engine.canary=60s") as a:
+        with Client(a.tcp) as c:
+            tokens = c.generate(1, PROMPT, max_tokens=50).check().tokens
+        worker = a.worker
+        flip_weight(worker)
+        kill_core(a)
+        a.wait_said("engine worker was wrong pid=%d" % worker)
+        a.wait_ready()
+        with Client(a.tcp) as c:
+            assert c.generate(1, PROMPT, max_tokens=50).check().tokens == tokens
+        assert a.stats()["engine_wrong"] == 1
+
+
+def test_one_engine_that_serves_is_enough_for_the_next_core():
+    with Appliance(NOISE, "engine.workers=2", "engine.hang=60s") as a:
+        a.wait_ready()
+        stopped = a.worker
+        stop(stopped)
+        kill_core(a)
+        with Client(a.tcp) as c:
+            c.generate(1, PROMPT, max_tokens=50).check()
+        os.kill(stopped, signal.SIGCONT)
+        a.wait_ready()
 
 
 def test_no_core_serves_with_keys_that_cannot_be_read():

@@ -133,8 +133,7 @@ static void give_up(struct door *door, struct uplink *uplink)
     uplink->again_us = door->now_us + PAUSE_US;
 }
 
-/* The door can only write and count for its own model. False: the appliance has another one, and
- * calls are refused. */
+/* The door can only write and count for its own model. False: calls are refused. */
 static bool is_ours(struct door *door, struct uplink *uplink, const struct agx_event *told)
 {
     const struct agx_welcome *welcome = &uplink->agx.welcome;
@@ -160,14 +159,19 @@ static void take_model(struct door *door, struct uplink *uplink, const struct ag
     }
 }
 
+/* One that was up is opened again at once: the next core waits for it. */
 static void broke(struct door *door, struct uplink *uplink, enum agx_result result)
 {
-    uplink->broken_us = uplink->again_us = door->now_us;
+    bool may_be_back = uplink->state == UPLINK_UP && result == AGX_ERROR_CLOSED;
+    uplink->broken_us = door->now_us;
     uplink->watched = -1;
     if (result != AGX_ERROR_CLOSED || uplink->calls_open == 0) {
         give_up(door, uplink);
     } else {
         uplink->state = UPLINK_BROKEN;
+    }
+    if (may_be_back || uplink->state == UPLINK_BROKEN) {
+        uplink->again_us = door->now_us;
     }
 }
 

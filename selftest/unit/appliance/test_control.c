@@ -144,6 +144,28 @@ static void test_next_core_waits_for_the_step_that_the_last_one_left(void **stat
     assert_false(control_is_finishing(control));
 }
 
+/* A wild write after that took its word back, from the next core too. */
+static void test_next_core_takes_a_worker_for_ready_that_was(void **state)
+{
+    become_ready(1);
+    atomic_store(&control->worker_ready, 0);
+    take_over();
+    assert_int_equal(ask(), WORLD_ENGINE_IDLE);
+    control_begin(control, 2);
+    assert_int_equal(ask(), WORLD_ENGINE_LOST);
+    assert_int_equal(ask(), WORLD_ENGINE_DOWN);
+}
+
+/* The core before may have died between the step and the call that wakes the worker. */
+static void test_worker_is_woken_by_the_end_of_a_core(void **state)
+{
+    become_ready(1);
+    control_submit(&view, control);
+    uint32_t asked = atomic_load(&control->asked);
+    control_begin_core(whole);
+    assert_int_equal(atomic_load(&control->asked), asked + 1);
+}
+
 static void test_step_that_was_left_dies_with_its_worker(void **state)
 {
     become_ready(1);
@@ -249,6 +271,8 @@ int main(void)
         cmocka_unit_test_setup(test_condemned_worker_is_down_until_it_is_lost, set_up),
         cmocka_unit_test_setup(test_next_core_finds_a_worker_that_is_ready, set_up),
         cmocka_unit_test_setup(test_next_core_waits_for_the_step_that_the_last_one_left, set_up),
+        cmocka_unit_test_setup(test_next_core_takes_a_worker_for_ready_that_was, set_up),
+        cmocka_unit_test_setup(test_worker_is_woken_by_the_end_of_a_core, set_up),
         cmocka_unit_test_setup(test_step_that_was_left_dies_with_its_worker, set_up),
         cmocka_unit_test_setup(test_next_core_believes_no_worker_that_is_condemned, set_up),
         cmocka_unit_test_setup(
