@@ -28,7 +28,10 @@
 #include "config/base/step.h"
 #include "config/base/world.h"
 
-enum control_failure { CONTROL_NONE, CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG };
+enum control_failure {
+    CONTROL_NONE, CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG, CONTROL_INCONSISTENT,
+    CONTROL_FAILURES
+};
 enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
 
 struct control_engine {

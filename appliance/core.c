@@ -23,9 +23,10 @@ static const char *failure_of(const struct control_engine *control)
 {
     static const char *const causes[] = {[CONTROL_NONE] = NULL, [CONTROL_DIED] = "engine died",
                                          [CONTROL_HUNG] = "engine hung",
-                                         [CONTROL_WRONG] = "engine wrong"};
+                                         [CONTROL_WRONG] = "engine wrong",
+                                         [CONTROL_INCONSISTENT] = "engine inconsistent"};
     uint32_t failure = atomic_load(&control->failure);
-    ASSERT(failure <= CONTROL_WRONG);
+    ASSERT(failure < CONTROL_FAILURES);
     return causes[failure];
 }
 
@@ -34,9 +35,11 @@ static const char *wait_of(const struct control_engine *control)
     static const char *const causes[] = {[CONTROL_NONE] = NULL,
                                          [CONTROL_DIED] = "engine backs off: died",
                                          [CONTROL_HUNG] = "engine backs off: hung",
-                                         [CONTROL_WRONG] = "engine backs off: wrong"};
+                                         [CONTROL_WRONG] = "engine backs off: wrong",
+                                         [CONTROL_INCONSISTENT] =
+                                             "engine backs off: inconsistent"};
     uint32_t cause = atomic_load(&control->backs_off);
-    ASSERT(cause <= CONTROL_WRONG);
+    ASSERT(cause < CONTROL_FAILURES);
     return causes[cause];
 }
 

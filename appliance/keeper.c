@@ -214,7 +214,8 @@ static bool has_another_model(int wait_status)
 static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, int wait_status)
 {
     static const char *const causes[] = {[CONTROL_DIED] = "died", [CONTROL_HUNG] = "was hung",
-                                         [CONTROL_WRONG] = "was wrong"};
+                                         [CONTROL_WRONG] = "was wrong",
+                                         [CONTROL_INCONSISTENT] = "was inconsistent"};
     log_event(LOG_WARN, "%s worker %s pid=%d signal=%d status=%d", name_of(keeper, worker),
               causes[worker->failure], (int)worker->pid,
               WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
@@ -294,8 +295,7 @@ static void watch_worker(const struct keeper *keeper, struct keeper_worker *work
         .heartbeat = control->heartbeat, .is_ready = was_worker_ready(control),
         .owes = atomic_load(&control->asked) != atomic_load(&control->answered)};
     if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
-        bool is_late = atomic_load(&control->condemned_for) == CONTROL_HUNG;
-        worker->failure = is_late ? CONTROL_HUNG : CONTROL_WRONG;
+        worker->failure = (enum control_failure)atomic_load(&control->condemned_for);
         kill(worker->pid, SIGKILL);
     } else if (guard_tick(&worker->guard, &signs)) {
         worker->failure = CONTROL_HUNG;

@@ -63,6 +63,7 @@ static void init_engines(struct loop *loop, const struct kvmem_settings *kv, str
         .prefixes = from->prefixes != NULL ? from->prefixes : &no_prefixes,
         .step = from->step, .canary_us = from->options->engine_canary.number,
         .hang_us = from->options->engine_hang.number,
+        .doubt_permille = from->can_doubt ? (uint32_t)from->options->engine_doubt.number : 0,
         .world = loop->world, .sched = &loop->sched, .stats = &loop->stats,
         .event_log = &loop->event_log,
     };

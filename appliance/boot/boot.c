@@ -428,6 +428,7 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .prefixes = &boot->prefixes,
         .predictor = &boot->predictor,
         .step = boot->step,
+        .can_doubt = !boot->serves_by_gpu,
         .drain_us = boot->options.limits_drain.number,
     };
 }

@@ -138,11 +138,11 @@ def test_overwritten_results_cost_workers_and_not_the_core():
 
 # ---- silent corruption --------------------------------------------------------------------------
 
-def weights_of(pid):
-    """First address and size of the packed weights: the largest anonymous read-only part."""
+def largest_of(pid, permissions):
+    """First address and size of the largest anonymous part with these permissions."""
     parts = []
     for line in open_of(pid, "maps", "r"):
-        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r--p 00000000 00:00 0\s*$", line)
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) %s 00000000 00:00 0\s*$" % permissions, line)
         if match:
             first, end = (int(number, 16) for number in match.groups())
             parts.append((end - first, first))
@@ -152,7 +152,7 @@ def weights_of(pid):
 
 def flip_weight(pid):
     """Flips one bit of one weight in the middle of the layers."""
-    first, size = weights_of(pid)
+    first, size = largest_of(pid, "r--p")       # the packed weights
     at = first + size // 2 // 4 * 4 + 2
     with open_of(pid, "mem", "rb") as memory:
         memory.seek(at)
@@ -187,3 +187,44 @@ def test_without_a_canary_a_flipped_bit_goes_unnoticed():
     with Appliance(NOISE, "engine.canary=0") as a, Client(a.tcp) as c:
         c.generate(1, PROMPT, max_tokens=50).check()
         assert a.stats()["canaries"] == 0 and "canary_ms=never" in a.health()
+
+
+def test_a_step_that_is_computed_twice_gives_the_same_tokens():
+    alone = undisturbed(8)
+    with Appliance(NOISE, "engine.doubt=1", "engine.threads=2") as a, Client(a.tcp) as c:
+        start_calls(c, 8)
+        assert [c.finish(call_id).check().tokens for call_id in range(1, 9)] == alone
+        stats = a.stats()
+        assert stats["steps_doubted"] == stats["steps"] > 0
+        assert stats["engine_inconsistent"] == stats["engine_restarts"] == 0
+
+
+def flip_kv(pid):
+    """Flips the lowest bit of each number in a part of the KV, which changes each one little."""
+    first, _ = largest_of(pid, "rw-p")          # the engine's memory: its state, then its KV
+    at, size = first + (64 << 10), 1 << 20
+    with open_of(pid, "mem", "rb") as memory:
+        memory.seek(at)
+        data = int.from_bytes(memory.read(size), "little")
+    poke(pid, at, (data ^ int.from_bytes(b"\1\0" * (size // 2), "little"))
+         .to_bytes(size, "little"))
+
+
+def test_a_step_that_comes_out_in_two_ways_costs_the_worker():
+    with Appliance(NOISE, "engine.doubt=1", "engine.canary=0", "engine.failures=0") as a, \
+            Client(a.tcp) as c:
+        call_ids = itertools.count(1)
+        worker = a.worker
+
+        def flipped_while_a_call_runs():
+            call_id = next(call_ids)
+            c.start(call_id, PROMPT, max_tokens=300)
+            while a.stats()["calls_open"] > 0 and a.stats()["engine_inconsistent"] == 0:
+                flip_kv(worker)
+            c.finish(call_id).check()
+            return a.stats()["engine_inconsistent"] > 0
+        wait_for(flipped_while_a_call_runs, "two passes differ")
+        wait_for(lambda: a.said("engine worker was inconsistent pid=%d" % worker), "it is named")
+        a.wait_ready()
+        assert a.stats()["engine_wrong"] == 0
+        c.generate(next(call_ids), PROMPT).check()
