@@ -30,6 +30,7 @@
 
 enum control_failure {
     CONTROL_NONE, CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG, CONTROL_INCONSISTENT,
+    CONTROL_WEIGHTS,
     CONTROL_FAILURES
 };
 enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
@@ -73,6 +74,8 @@ struct control {
     uint32_t engines_count;             /* set at boot */
     _Atomic uint32_t admissions;        /* each a struct config_admission in the pipe */
     uint64_t idle_us;                   /* how long core and keeper may wait while all is quiet */
+    _Atomic uint32_t slices;            /* of the weights that were looked at since boot, and */
+    _Atomic uint32_t damages;           /* those that were not what they had been */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */

@@ -36,6 +36,7 @@
 #include "appliance/log.h"
 #include "appliance/boot/notify.h"
 #include "appliance/boot/reload.h"
+#include "appliance/boot/weights.h"
 #include "appliance/seal/seal.h"
 #include "appliance/worker.h"
 
@@ -56,6 +57,7 @@ struct keeper {
     pid_t core;                     /* -1: there is none */
     struct keeper_worker workers[WORLD_ENGINES_MAX];    /* [limits.engines] */
     uint32_t waited_ticks;          /* for the core to end */
+    struct weights weights;
     struct notify notify;
     struct reload reload;
     sigset_t signals;
@@ -131,11 +133,40 @@ static void begin_epoch(const struct keeper *keeper, const struct keeper_worker 
     control_ring(keeper->boot->shared.engine_bell);
 }
 
+static void give_up_worker(const struct keeper *keeper, const struct keeper_worker *worker)
+{
+    atomic_store(&control_of(keeper, worker)->failure, worker->failure);
+    control_ring(keeper->boot->shared.engine_bell);
+    log_event(LOG_ERROR, "%s worker cannot serve: given up", name_of(keeper, worker));
+}
+
+/* True when a worker may have the weights; else it is tried again, or they are lost. */
+static bool has_weights(const struct keeper *keeper, struct keeper_worker *worker)
+{
+    enum weights_state state = keeper->weights.state;
+    if (state == WEIGHTS_WHOLE) {
+        return true;
+    }
+    if (state == WEIGHTS_LOST) {
+        worker->failure = CONTROL_WEIGHTS;
+        give_up_worker(keeper, worker);
+        return false;
+    }
+    if (state != WEIGHTS_SUSPECTED) {
+        atomic_store(&control_of(keeper, worker)->backs_off, CONTROL_WEIGHTS);
+    }
+    worker->wait_ticks = 1;
+    return false;
+}
+
 static void fork_worker(struct keeper *keeper, struct keeper_worker *worker)
 {
     struct control_engine *control = control_of(keeper, worker);
     uint32_t epoch = atomic_load(&control->worker_epoch);
     pid_t parent = getpid();
+    if (!has_weights(keeper, worker)) {
+        return;
+    }
     atomic_store(&control->backs_off, CONTROL_NONE);
     guard_begin(&worker->guard);
     worker->failure = CONTROL_DIED;
@@ -170,13 +201,6 @@ static void fork_workers(struct keeper *keeper)
         begin_epoch(keeper, &keeper->workers[i]);
         fork_worker(keeper, &keeper->workers[i]);
     }
-}
-
-static void give_up_worker(const struct keeper *keeper, const struct keeper_worker *worker)
-{
-    atomic_store(&control_of(keeper, worker)->failure, worker->failure);
-    control_ring(keeper->boot->shared.engine_bell);
-    log_event(LOG_ERROR, "%s worker cannot serve: given up", name_of(keeper, worker));
 }
 
 /* The worker may fail again at once, and with it what others do on this machine. */
@@ -215,7 +239,8 @@ static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, 
 {
     static const char *const causes[] = {[CONTROL_DIED] = "died", [CONTROL_HUNG] = "was hung",
                                          [CONTROL_WRONG] = "was wrong",
-                                         [CONTROL_INCONSISTENT] = "was inconsistent"};
+                                         [CONTROL_INCONSISTENT] = "was inconsistent",
+                                         [CONTROL_WEIGHTS] = "had damaged weights"};
     log_event(LOG_WARN, "%s worker %s pid=%d signal=%d status=%d", name_of(keeper, worker),
               causes[worker->failure], (int)worker->pid,
               WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
@@ -223,6 +248,9 @@ static void replace_worker(struct keeper *keeper, struct keeper_worker *worker, 
     bool was_ready = was_worker_ready(control_of(keeper, worker));
     worker->pid = -1;
     begin_epoch(keeper, worker);
+    if (worker->failure == CONTROL_WRONG || worker->failure == CONTROL_INCONSISTENT) {
+        weights_suspect(&keeper->weights);
+    }
     uint32_t ticks = guard_fail(&worker->guard, was_ready, now_us());
     if (ticks == GUARD_NEVER || has_another_model(wait_status)) {
         give_up_worker(keeper, worker);
@@ -239,16 +267,6 @@ static void end_child(pid_t pid)
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
     }
-}
-
-/* Exit status of a core that has ended. */
-static enum boot_exit core_status(int wait_status)
-{
-    if (WIFEXITED(wait_status)) {
-        return (enum boot_exit)WEXITSTATUS(wait_status);
-    }
-    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
-    return BOOT_EXIT_CORE;
 }
 
 static void reap_worker(struct keeper *keeper, pid_t pid, int wait_status)
@@ -268,7 +286,7 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
     pid_t pid = 0;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
         if (pid == keeper->core) {
-            *exit_status = core_status(wait_status);
+            *exit_status = core_exit(wait_status);
             return true;
         }
         reap_worker(keeper, pid, wait_status);
@@ -323,12 +341,30 @@ static void tick_worker(struct keeper *keeper, struct keeper_worker *worker, boo
     }
 }
 
-/* What no signal tells: a worker that is missing, hung or wrong, and a core that does not follow
- * its orders. */
+/* All workers have the same pages. */
+static void tick_weights(struct keeper *keeper)
+{
+    bool are_used = false;
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        are_used = are_used || keeper->workers[i].pid > 0;
+    }
+    weights_tick(&keeper->weights, are_used, now_us());
+    for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
+        struct keeper_worker *worker = &keeper->workers[i];
+        if (keeper->weights.state == WEIGHTS_DAMAGED && worker->pid > 0) {
+            worker->failure = CONTROL_WEIGHTS;
+            kill(worker->pid, SIGKILL);
+        }
+    }
+}
+
+/* What no signal tells: weights that are damaged, a worker that is missing, hung or wrong, and a
+ * core that does not follow its orders. */
 static void act_on_tick(struct keeper *keeper)
 {
     bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
     reload_tick(&keeper->reload);
+    tick_weights(keeper);
     for (uint32_t i = 0; i < keeper->boot->limits.engines; i++) {
         tick_worker(keeper, &keeper->workers[i], stop_now);
     }
@@ -350,7 +386,7 @@ static struct timespec tick_of(const struct keeper *keeper)
 {
     const struct control *control = keeper->boot->shared.control;
     bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
-                    control->idle_us > GUARD_TICK_US;
+                    keeper->weights.state == WEIGHTS_WHOLE && control->idle_us > GUARD_TICK_US;
     uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
     return (struct timespec){.tv_sec = (time_t)(us / 1000000),
                              .tv_nsec = (long)(us % 1000000 * 1000)};
@@ -386,46 +422,19 @@ static bool end_is_wanted(const struct keeper *keeper)
     return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || core.si_pid != 0;
 }
 
-/* OK with the load not done: the boot is to end. */
-static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load)
-{
-    volatile uint32_t *permille = &keeper->boot->shared.control->load_permille;
-    enum boot_exit exit_status = boot_load_begin(keeper->boot, load);
-    while (exit_status == BOOT_EXIT_OK && !boot_load_is_done(load) && !end_is_wanted(keeper)) {
-        exit_status = boot_load_next(load, permille);
-        notify_loading(&keeper->notify, *permille);
-    }
-    return exit_status;
-}
-
-static void log_chat(const struct gguf_chat *chat)
-{
-    if (chat->verdict == CHAT_UNKNOWN) {
-        log_event(LOG_WARN, "chat template of %u bytes is not one that is known: clients choose a "
-                  "format (docs/chat.md)", chat->template_bytes);
-    } else {
-        log_event(LOG_INFO, "chat format=%s", chat_format_name(chat->format.id));
-    }
-}
-
-/* True when the weights are there. A GPU worker reads them itself. */
+/* True when the weights are there; else the boot is to end, with that status. */
 static bool load(struct keeper *keeper, enum boot_exit *exit_status)
 {
-    static struct boot_load load;
-    struct boot *boot = keeper->boot;
-    log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
-              boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
-    log_chat(&boot->gguf->chat);
-    if (boot->serves_by_gpu) {
-        boot->shared.control->load_permille = 1000;
-        return true;
+    struct weights *weights = &keeper->weights;
+    *exit_status = weights_begin(weights, keeper->boot);
+    while (*exit_status == BOOT_EXIT_OK && !weights_are_read(weights) && !end_is_wanted(keeper)) {
+        *exit_status = weights_next(weights);
+        notify_loading(&keeper->notify, keeper->boot->shared.control->load_permille);
     }
-    *exit_status = read_weights(keeper, &load);
-    if (*exit_status != BOOT_EXIT_OK || !boot_load_is_done(&load)) {
+    if (*exit_status != BOOT_EXIT_OK || !weights_are_read(weights)) {
         return false;
     }
-    boot_load_end(boot, &load);
-    log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
+    weights_end(weights);
     return true;
 }
 

@@ -362,6 +362,16 @@ static bool drain_goes_on(struct loop *loop)
     return loop->now_us < loop->drain_until_us + DRAIN_FLUSH_US;
 }
 
+static void note_weights(struct loop *loop, const struct loop_orders *orders)
+{
+    loop->stats.weights_slices = orders->weights_slices;
+    if (loop->stats.weights_damaged != orders->weights_damaged) {
+        loop->stats.weights_damaged = orders->weights_damaged;
+        event_log_note(&loop->event_log, loop->now_us,
+                       (struct event_what){.kind = EVENT_WEIGHTS_DAMAGED});
+    }
+}
+
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners)
 {
     gather_events(loop, orders);
@@ -375,6 +385,7 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     if (orders->admission != NULL) {
         admit_anew(loop, orders->admission);
     }
+    note_weights(loop, orders);
     net_poll(&loop->net, loop->now_us);
     settle_engines(loop);
     net_scan(&loop->net);

@@ -60,6 +60,7 @@ struct loop_orders {
     const struct config_admission *admission;   /* who may come in from now on; NULL: as before */
     uint64_t idle_us;               /* how long a pass may wait while all is quiet */
     uint32_t load_permille;
+    uint32_t weights_slices, weights_damaged;   /* looked at since boot; not what they had been */
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };
 

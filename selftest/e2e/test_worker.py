@@ -4,10 +4,12 @@ tokens, or health says that there is no engine any more. Module serve kills it u
 import itertools
 import os
 import re
+import shutil
 import signal
+import tempfile
 import time
 
-from appliance import NOISE, Appliance, stop, wait_for
+from appliance import NOISE, RANDOM_MODEL, Appliance, stop, wait_for
 from protocol import DEADLINE, FAILED, Client
 from skip import Skip
 
@@ -174,7 +176,7 @@ def test_a_flipped_bit_in_the_worker_costs_the_worker():
 
 
 def test_a_flipped_bit_in_the_inherited_weights_ends_the_engine():
-    with Appliance(NOISE, "engine.canary=1s") as a, Client(a.tcp) as c:
+    with Appliance(NOISE, "engine.canary=1s", "engine.scrub=0") as a, Client(a.tcp) as c:
         wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
         flip_weight(a.process.pid)      # first: a successor inherits what the keeper has then
         flip_weight(a.worker)
@@ -183,8 +185,61 @@ def test_a_flipped_bit_in_the_inherited_weights_ends_the_engine():
         assert a.stats()["engine_restarts"] == 1
 
 
+def test_weights_that_are_damaged_are_read_again():
+    with Appliance(NOISE, "engine.canary=0", "engine.failures=0") as a, Client(a.tcp) as c:
+        before = c.generate(1, PROMPT, max_tokens=50).check().tokens
+        for damages in range(1, 4):
+            worker = a.worker
+            flip_weight(a.process.pid)
+            flip_weight(worker)         # as one page of memory, which they share
+            wait_for(lambda: a.said("engine worker had damaged weights pid=%d" % worker),
+                     "a slice is found")
+            wait_for(lambda: a.said("weights are read again digest=") == damages, "they are read")
+            a.wait_ready()
+            assert c.generate(1 + damages, PROMPT, max_tokens=50).check().tokens == before
+            assert a.stats()["weights_damaged"] == a.stats()["engine_restarts"] == damages
+        assert " weights_damaged" in a.ask(b"events\n")
+
+
+def test_workers_of_damaged_weights_are_replaced_together_and_calls_go_on():
+    alone = undisturbed(4)
+    with Appliance(NOISE, "engine.workers=2", "engine.canary=0", "engine.failures=0") as a, \
+            Client(a.tcp) as c:
+        start_calls(c, 4)
+        flip_weight(a.process.pid)      # the workers' own pages stay right: tokens are, too
+        wait_for(lambda: a.said("weights are read again digest="), "they are read")
+        assert [c.finish(call_id).check().tokens for call_id in range(1, 5)] == alone
+        assert a.stats()["engine_restarts"] == 2
+
+
+def test_a_worker_that_was_wrong_has_all_weights_looked_at_first():
+    with Appliance(NOISE, "engine.canary=1s", "engine.scrub=4096") as a, Client(a.tcp) as c:
+        before = c.generate(1, PROMPT, max_tokens=50).check().tokens
+        wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+        flip_weight(a.process.pid)      # its slice would come in minutes
+        flip_weight(a.worker)
+        wait_for(lambda: a.said("weights are read again digest="), "they are read")
+        a.wait_ready()
+        assert c.generate(2, PROMPT, max_tokens=50).check().tokens == before
+
+
+def test_weights_that_cannot_be_read_again_end_the_engine():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.gguf")
+        shutil.copy(RANDOM_MODEL, path)
+        with Appliance("model.path=" + path, "engine.canary=0") as a, Client(a.tcp) as c:
+            c.generate(1, PROMPT).check()
+            with open(path, "r+b") as model:
+                model.seek(-64, os.SEEK_END)
+                model.write(bytes(64))
+            flip_weight(a.process.pid)
+            wait_for(lambda: a.health().startswith("failed(weights damaged)"), "it is said")
+            assert a.said("weights cannot be read again: they are not those of the boot")
+            assert c.generate(2, PROMPT).error["status"] == DEVICE_FAILED
+
+
 def test_without_a_canary_a_flipped_bit_goes_unnoticed():
-    with Appliance(NOISE, "engine.canary=0") as a, Client(a.tcp) as c:
+    with Appliance(NOISE, "engine.canary=0", "engine.scrub=0") as a, Client(a.tcp) as c:
         c.generate(1, PROMPT, max_tokens=50).check()
         assert a.stats()["canaries"] == 0 and "canary_ms=never" in a.health()
 
