@@ -29,7 +29,11 @@
 #include "config/base/step.h"
 #include "config/base/world.h"
 
-enum control_failure { CONTROL_NONE, CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG };
+enum control_failure {
+    CONTROL_NONE, CONTROL_DIED, CONTROL_HUNG, CONTROL_WRONG, CONTROL_INCONSISTENT,
+    CONTROL_WEIGHTS,
+    CONTROL_FAILURES
+};
 enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
 
 struct control_engine {
@@ -75,6 +79,8 @@ struct control {
     _Atomic uint32_t admissions;        /* each a struct config_admission in the pipe */
     uint64_t idle_us;                   /* how long core and keeper may wait while all is quiet */
     _Atomic uint32_t core_restarts;     /* cores that took over from one that had died */
+    _Atomic uint32_t slices;            /* of the weights that were looked at since boot, and */
+    _Atomic uint32_t damages;           /* those that were not what they had been */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */

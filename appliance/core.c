@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/base/assert.h"
@@ -23,9 +24,11 @@ static const char *failure_of(const struct control_engine *control)
 {
     static const char *const causes[] = {[CONTROL_NONE] = NULL, [CONTROL_DIED] = "engine died",
                                          [CONTROL_HUNG] = "engine hung",
-                                         [CONTROL_WRONG] = "engine wrong"};
+                                         [CONTROL_WRONG] = "engine wrong",
+                                         [CONTROL_INCONSISTENT] = "engine inconsistent",
+                                         [CONTROL_WEIGHTS] = "weights damaged"};
     uint32_t failure = atomic_load(&control->failure);
-    ASSERT(failure <= CONTROL_WRONG);
+    ASSERT(failure < CONTROL_FAILURES);
     return causes[failure];
 }
 
@@ -34,9 +37,12 @@ static const char *wait_of(const struct control_engine *control)
     static const char *const causes[] = {[CONTROL_NONE] = NULL,
                                          [CONTROL_DIED] = "engine backs off: died",
                                          [CONTROL_HUNG] = "engine backs off: hung",
-                                         [CONTROL_WRONG] = "engine backs off: wrong"};
+                                         [CONTROL_WRONG] = "engine backs off: wrong",
+                                         [CONTROL_INCONSISTENT] =
+                                             "engine backs off: inconsistent",
+                                         [CONTROL_WEIGHTS] = "weights are read again"};
     uint32_t cause = atomic_load(&control->backs_off);
-    ASSERT(cause <= CONTROL_WRONG);
+    ASSERT(cause < CONTROL_FAILURES);
     return causes[cause];
 }
 
@@ -65,6 +71,8 @@ static void read_orders(const struct control *control, struct loop_orders *order
         .load_permille = control->load_permille,
         .core_restarts = atomic_load(&control->core_restarts),
         .idle_us = control->idle_us,
+        .weights_slices = atomic_load(&control->slices),
+        .weights_damaged = atomic_load(&control->damages),
     };
     for (uint32_t i = 0; i < control->engines_count; i++) {
         orders->engines[i] = (struct engine_orders){
@@ -168,4 +176,13 @@ _Noreturn void core_run(const struct boot *boot)
         report(&loop, &orders, boot->shared.control);
     }
     _exit(BOOT_EXIT_OK);
+}
+
+enum boot_exit core_exit(int wait_status)
+{
+    if (WIFEXITED(wait_status)) {
+        return (enum boot_exit)WEXITSTATUS(wait_status);
+    }
+    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
+    return BOOT_EXIT_CORE;
 }

@@ -63,6 +63,7 @@ static void init_engines(struct loop *loop, const struct kvmem_settings *kv, str
         .prefixes = from->prefixes != NULL ? from->prefixes : &no_prefixes,
         .step = from->step, .canary_us = from->options->engine_canary.number,
         .hang_us = from->options->engine_hang.number,
+        .doubt_permille = from->can_doubt ? (uint32_t)from->options->engine_doubt.number : 0,
         .world = loop->world, .sched = &loop->sched, .stats = &loop->stats,
         .event_log = &loop->event_log,
     };
@@ -363,6 +364,16 @@ static bool drain_goes_on(struct loop *loop)
     return loop->now_us < loop->drain_until_us + DRAIN_FLUSH_US;
 }
 
+static void note_weights(struct loop *loop, const struct loop_orders *orders)
+{
+    loop->stats.weights_slices = orders->weights_slices;
+    if (loop->stats.weights_damaged != orders->weights_damaged) {
+        loop->stats.weights_damaged = orders->weights_damaged;
+        event_log_note(&loop->event_log, loop->now_us,
+                       (struct event_what){.kind = EVENT_WEIGHTS_DAMAGED});
+    }
+}
+
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners)
 {
     gather_events(loop, orders);
@@ -376,6 +387,7 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     if (orders->admission != NULL) {
         admit_anew(loop, orders->admission);
     }
+    note_weights(loop, orders);
     net_poll(&loop->net, loop->now_us);
     settle_engines(loop);
     net_scan(&loop->net);

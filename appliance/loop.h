@@ -25,6 +25,7 @@ struct loop_settings {
     const struct config_prefixes *prefixes;     /* declared; NULL: none */
     const struct predictor *predictor;          /* of programs' costs; NULL: none */
     struct step step;               /* the record that engine 0 reads: step_at() */
+    bool can_doubt;                 /* engines compute a step twice when it says so */
     uint64_t drain_us;
     bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */
     const struct workflow_encoder *encoder;     /* of struct net_wiring; the lab's */
@@ -60,6 +61,7 @@ struct loop_orders {
     uint64_t idle_us;               /* how long a pass may wait while all is quiet */
     uint32_t load_permille;
     uint32_t core_restarts;         /* before this core */
+    uint32_t weights_slices, weights_damaged;   /* looked at since boot; not what they had been */
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };
 

@@ -112,6 +112,8 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epo
     if (boot->serves_by_gpu) {
         become_gpu_worker(boot, engine, epoch);
     }
+    struct gguf_source own_source = boot->source;
+    gguf_source_close(&own_source);     /* the keeper reads the weights, if they must be read */
     prctl(PR_SET_NAME, "agentix-worker");
     log_role_worker(engine, boot->limits.engines);
     keep_to_own_cpus(boot, engine);

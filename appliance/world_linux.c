@@ -211,9 +211,12 @@ static enum world_engine engine_poll(void *self, uint32_t engine)
 
 static void engine_condemn(void *self, uint32_t engine, enum world_fault fault)
 {
+    static const enum control_failure failures[] = {
+        [WORLD_FAULT_WRONG] = CONTROL_WRONG, [WORLD_FAULT_LATE] = CONTROL_HUNG,
+        [WORLD_FAULT_INCONSISTENT] = CONTROL_INCONSISTENT};
     struct world_linux *linux_world = self;
     control_condemn(&linux_world->engines[engine], control_of(linux_world, engine),
-                    fault == WORLD_FAULT_LATE ? CONTROL_HUNG : CONTROL_WRONG);
+                    failures[fault]);
 }
 
 static void engine_ask(void *self, uint32_t engine)

@@ -215,13 +215,22 @@ static void unit_find(struct unit *u, uint32_t index)
     u->bundle = &k->bundles[first + of_kin % count];
 }
 
+/* `taken`: how many the thread has had. In a step that is doubted nothing is left to chance: else a
+ * unit might come to the same thread twice. */
+static uint32_t unit_take(struct kernels *k, uint32_t thread, uint32_t taken)
+{
+    return k->is_doubted
+               ? thread + taken * k->threads.active
+               : atomic_fetch_add_explicit(&k->attend_next, 1, memory_order_relaxed);
+}
+
 void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kernels_slot *slots,
                     uint32_t layer)
 {
     struct unit unit = {.k = kernels, .scratch = &kernels->scratch[thread], .slots = slots};
     uint32_t units = kernels->bundles_count * kernels->shape.kv_heads;
-    for (;;) {
-        uint32_t next = atomic_fetch_add_explicit(&kernels->attend_next, 1, memory_order_relaxed);
+    for (uint32_t taken = 0;; taken++) {
+        uint32_t next = unit_take(kernels, thread, taken);
         if (next >= units) {
             return;
         }

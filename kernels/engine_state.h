@@ -47,6 +47,7 @@ struct kernels_slot {
 struct kernels_place {
     uint32_t row;               /* of the step */
     uint32_t gather;            /* the first of its gathers: draft_count follow */
+    uint32_t known;             /* tokens that the row had produced before the round */
     uint32_t draft_count;
     uint32_t draft[STEP_DRAFTS_MAX];    /* fed after the row's last token */
 };
@@ -68,6 +69,7 @@ struct kernels_scratch {
     float *sums;                /* (queries of a bundle): sums of the exponentials */
     struct kernels_sampler sampler;
     struct kernels_tuning tuning;
+    uint64_t digest;            /* of its part of a doubted round (round/doubt.c) */
 };
 
 /* Activations: (slots of a tile, kernels_stride_floats(width)). */
@@ -107,12 +109,15 @@ struct kernels {
     uint32_t places_count, gathers_count;
     uint32_t round;
     uint32_t standby_next;              /* row of the step that enters next */
+    bool is_doubted;                    /* the rounds of this step are computed twice */
+    _Atomic bool is_refuted;            /* one of them came out otherwise */
 
     /* The attention of a tile: except attend_next, thread 0 writes it before the first layer. */
     uint32_t *attend_order;             /* (tile_rows): slots of the tile */
     struct kernels_bundle *bundles;     /* (tile_rows) */
     uint32_t bundles_count;
-    _Atomic uint32_t attend_next;       /* the next unit that no thread has taken */
+    _Atomic uint32_t attend_next;       /* the next unit that no thread has taken; in a step that
+                                           is doubted they are dealt out, in turn */
 
     struct kernels_listener on_round;
     uint64_t phase_work_min;            /* KERNELS_PHASE_WORK_MIN; tests set 0: never alone */
@@ -168,5 +173,14 @@ void kernels_attend(struct kernels *kernels, uint32_t thread, const struct kerne
 void kernels_forward(struct kernels *kernels, uint32_t thread);
 /* Every thread: a step. It is what kernels_threads_run() runs. */
 void kernels_work(void *context, uint32_t thread);
+/* Every thread, in a round of a step that is doubted: the thread whose part `thread` computes when
+ * everything is computed again. */
+static inline uint32_t kernels_doubt_part(const struct kernels *k, uint32_t thread)
+{
+    return (thread + 1) % k->threads.active;
+}
+/* Every thread, after the forward pass: computes it again, and compares. Refuted or not, logits and
+ * KV are there. */
+void kernels_doubt_forward(struct kernels *kernels, uint32_t thread);
 /* Every thread: carries out the moves of the step. Ends with a barrier if there are any. */
 void kernels_moves(struct kernels *kernels, uint32_t thread);

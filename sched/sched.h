@@ -256,7 +256,7 @@ void sched_report(const struct sched *sched);
 
 enum sched_verdict {
     SCHED_BELIEVED,
-    SCHED_DOUBTED,                  /* taken, but for rows with values that are not finite */
+    SCHED_NOT_FINITE,               /* taken, but for rows with values that are not finite */
     SCHED_REFUTED,                  /* nothing taken: the worker has to go, and the step stays in
                                        flight until sched_engine_lost() */
 };

@@ -414,7 +414,20 @@ void boot_load_end(struct boot *boot, const struct boot_load *load)
     boot->weights = load->loading.weights;
     arena_seal(&boot->weights_arena);
     mprotect(boot->weights_arena.base, boot->weights_arena.size_bytes, PROT_READ);
-    gguf_source_close(&boot->source);
+}
+
+bool boot_load_again(struct boot *boot, struct boot_load *load)
+{
+    struct arena *arena = &boot->weights_arena;
+    munlock(arena->base, arena->size_bytes);
+    if (mprotect(arena->base, arena->size_bytes, PROT_READ | PROT_WRITE) != 0 ||
+        madvise(arena->base, arena->size_bytes, MADV_DONTNEED) != 0) {
+        return false;
+    }
+    arena_init(arena, arena->base, arena->size_bytes);
+    kernels_loading_begin(&load->loading, boot->gguf, &boot->source,
+                          boot->engine.weights_as_bfloats, arena);
+    return true;
 }
 
 void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
@@ -431,6 +444,7 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .prefixes = &boot->prefixes,
         .predictor = &boot->predictor,
         .step = boot->step,
+        .can_doubt = !boot->serves_by_gpu,
         .drain_us = boot->options.limits_drain.number,
     };
 }

@@ -72,7 +72,7 @@ enum boot_exit boot_reserve(struct boot *boot);
 /* In the core: closes and unmaps what only the keeper needs, for workers. */
 void boot_forget_worker(struct boot *boot);
 /* Reads and packs the weights for CPU engines, one tensor at each boot_load_next(), so that the
- * caller can act in between; boot_load_end() closes the model. `progress` (permille) may be
+ * caller can act in between; boot_load_end() makes them read-only. `progress` (permille) may be
  * NULL. */
 struct boot_load {                  /* 10 KiB: place it statically */
     struct kernels_loading loading; /* at the end, its digest is that of the weights */
@@ -82,6 +82,9 @@ enum boot_exit boot_load_begin(struct boot *boot, struct boot_load *load);
 bool boot_load_is_done(const struct boot_load *load);
 enum boot_exit boot_load_next(struct boot_load *load, volatile uint32_t *progress);
 void boot_load_end(struct boot *boot, const struct boot_load *load);
+/* Gives the memory of the weights back to the system, takes as much at the same addresses, and
+ * begins anew. False: the system refused. */
+bool boot_load_again(struct boot *boot, struct boot_load *load);
 /* What the loop is built from, but for `world`: the self-test has its own. */
 struct loop_settings;
 void boot_loop_settings(const struct boot *boot, struct loop_settings *settings);

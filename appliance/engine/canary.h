@@ -6,8 +6,8 @@
  * digest of every logit that led to them. The engine promises the same bits always, so each later
  * canary must give the first worker's results again; a worker that gives others computes wrongly.
  *
- *   when     before any other step of a worker that is new or doubted; else every engine.canary, or
- *            after half of that when the engine has nothing to do
+ *   when     before any other step of a worker that is new or suspected; else every
+ *            engine.canary, or after half of that when the engine has nothing to do
  *   where    between two steps of the scheduler, over KV blocks of its own (limits.canary_blocks):
  *            it takes no call slot, no program, no queue
  *   failed   once: the worker has to go. Twice in a row, by two workers: the engine has to go

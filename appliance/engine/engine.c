@@ -38,6 +38,7 @@ void engine_init(struct engine *engine, uint32_t index, const struct engine_sett
         .owed_since_us = now_us, .asked_us = now_us};
     kvmem_init(&engine->kv, settings->kv, arena);
     pace_init(&engine->pace, settings->hang_us);
+    doubt_init(&engine->doubt, index, settings->doubt_permille);
     canary_init(&engine->canary, &engine->step, limits, settings->canary_us);
     prefixes_init(&engine->prefixes, &engine->step, settings->prefixes, &engine->kv,
                   limits->prefill_tokens);
@@ -64,14 +65,20 @@ static void lose_kv(struct engine *engine, uint64_t now_us)
     sched_engine_lost(sched_of(engine), now_us);
 }
 
+static enum event_kind count_fault(struct stats *stats, enum world_fault fault)
+{
+    switch (fault) {
+    case WORLD_FAULT_LATE: stats->engine_late++; return EVENT_ENGINE_LATE;
+    case WORLD_FAULT_INCONSISTENT: stats->engine_inconsistent++; return EVENT_ENGINE_INCONSISTENT;
+    default: stats->engine_wrong++; return EVENT_ENGINE_WRONG;
+    }
+}
+
 /* Whatever the worker still writes, nothing reads it. */
 static void condemn(struct engine *engine, enum world_fault fault, uint64_t now_us)
 {
-    bool is_late = fault == WORLD_FAULT_LATE;
-    engine->stats->engine_wrong += !is_late;
-    engine->stats->engine_late += is_late;
     event_log_note(engine->event_log, now_us,
-                   (struct event_what){is_late ? EVENT_ENGINE_LATE : EVENT_ENGINE_WRONG,
+                   (struct event_what){count_fault(engine->stats, fault),
                                        {[EVENT_VALUE_ENGINE] = engine->index}});
     engine->world->engine_condemn(engine->world->self, engine->index, fault);
     engine->state = WORLD_ENGINE_DOWN;
@@ -104,7 +111,7 @@ static void settle_plan(struct engine *engine, uint64_t now_us)
 {
     enum sched_verdict verdict = sched_engine_settle(sched_of(engine), now_us);
     engine->steps++;
-    if (verdict == SCHED_DOUBTED) {
+    if (verdict == SCHED_NOT_FINITE) {
         canary_hurry(&engine->canary);
     } else if (verdict == SCHED_REFUTED) {
         condemn(engine, WORLD_FAULT_WRONG, now_us);
@@ -116,7 +123,10 @@ static void settle_step(struct engine *engine, uint64_t now_us)
     engine->state = WORLD_ENGINE_IDLE;
     engine->step_done_us = now_us;
     pace_end(&engine->pace, &engine->step, now_us);
-    if (canary_is_in_flight(&engine->canary)) {
+    engine->stats->steps_doubted += doubt_is_drawn(&engine->doubt);
+    if (!doubt_holds(&engine->doubt, &engine->step)) {
+        condemn(engine, WORLD_FAULT_INCONSISTENT, now_us);
+    } else if (canary_is_in_flight(&engine->canary)) {
         settle_canary(engine, now_us);
     } else if (prefixes_are_in_flight(&engine->prefixes)) {
         settle_prefixes(engine, now_us);
@@ -159,10 +169,10 @@ bool engine_is_silent(const struct engine *engine, uint64_t now_us)
     return engine->owes_heartbeat && now_us - since_us > SILENCE_MAX_US;
 }
 
-/* The step goes on: its rounds are published, or it is given up. */
+/* The step goes on: its rounds are published, unless they are doubted, or it is given up. */
 static void watch_step(struct engine *engine, uint64_t now_us)
 {
-    if (sched_of(engine)->step_in_flight) {
+    if (sched_of(engine)->step_in_flight && !doubt_is_drawn(&engine->doubt)) {
         sched_engine_progress(sched_of(engine), now_us);
     }
     if (pace_is_overdue(&engine->pace, now_us)) {
@@ -204,6 +214,11 @@ void engine_settle(struct engine *engine, uint64_t now_us)
 
 static void submit(struct engine *engine, uint64_t now_us)
 {
+    if (canary_is_in_flight(&engine->canary)) {
+        doubt_spare(&engine->doubt, &engine->step);
+    } else {
+        doubt_draw(&engine->doubt, &engine->step);
+    }
     pace_begin(&engine->pace, &engine->step, now_us);
     engine->world->engine_submit(engine->world->self, engine->index);
     engine->state = WORLD_ENGINE_BUSY;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "appliance/engine/canary.h"
+#include "appliance/engine/doubt.h"
 #include "appliance/engine/pace.h"
 #include "appliance/engine/prefixes.h"
 #include "config/base/event_log.h"
@@ -30,6 +31,7 @@ struct engine_settings {            /* the same for each engine */
     const struct config_prefixes *prefixes;
     struct step step;               /* engine 0's record: step_at() */
     uint64_t canary_us, hang_us;
+    uint32_t doubt_permille;
     const struct world *world;
     struct sched *sched;            /* need not be initialised yet */
     struct stats *stats;
@@ -47,6 +49,7 @@ struct engine {
     struct canary canary;
     struct prefixes prefixes;
     struct pace pace;
+    struct doubt doubt;
     enum world_engine state;        /* IDLE, BUSY or DOWN between two calls */
     bool is_condemned;              /* its worker is; nothing that it holds counts any more */
     uint64_t heartbeat, heartbeat_seen_us;

@@ -24,11 +24,12 @@ void pace_init(struct pace *pace, uint64_t hang_us)
 static void read_cost(struct pace *pace, const struct step *step)
 {
     const struct step_header *header = step_header(step);
-    pace->fed = header->tokens_count + (uint64_t)header->moves_count;
+    uint32_t times = header->is_doubted ? 2 : 1;
+    pace->fed = times * (uint64_t)header->tokens_count + header->moves_count;
     pace->sampled = pace->rounds_max = 0;
     for (uint32_t i = 0; i < header->rows_count; i++) {
         uint32_t rounds = step_row(step, i)->decode_steps;
-        pace->sampled += rounds;
+        pace->sampled += times * (uint64_t)rounds;
         pace->rounds_max = rounds > pace->rounds_max ? rounds : pace->rounds_max;
     }
 }

@@ -4,7 +4,8 @@
  * What: how long a step may take: the core's own measure of whether a worker works. A worker says
  * that it lives, by its heartbeat, and may be wrong about it; that steps end in time it cannot say.
  *
- *   cost       tokens that a step feeds or samples at the most, and blocks that it moves
+ *   cost       tokens that a step feeds or samples at the most, twice in one that is doubted, and
+ *              blocks that it moves
  *   late       after PACE_MARGIN times what its cost has taken lately, PACE_LATE_US at least: from
  *              then on health does not say "ready"
  *   overdue    the same, but engine.hang at least: the worker has to go

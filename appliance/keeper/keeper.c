@@ -109,16 +109,6 @@ static void begin_worker(void *context)
     listen_forget(keeper->boot);
 }
 
-/* Exit status of a core that has ended. */
-static enum boot_exit core_status(int wait_status)
-{
-    if (WIFEXITED(wait_status)) {
-        return (enum boot_exit)WEXITSTATUS(wait_status);
-    }
-    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
-    return BOOT_EXIT_CORE;
-}
-
 /* One that was told to end, or that ends by itself, has no successor. */
 static bool may_have_successor(struct keeper *keeper, enum boot_exit exit_status)
 {
@@ -161,7 +151,7 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
             workers_reap(&keeper->workers, pid, wait_status);
             continue;
         }
-        *exit_status = core_status(wait_status);
+        *exit_status = core_exit(wait_status);
         if (!replace_core(keeper, *exit_status)) {
             return true;
         }
@@ -223,6 +213,7 @@ static struct timespec tick_of(const struct keeper *keeper)
     const struct control *control = keeper->boot->shared.control;
     bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
                     atomic_load(&control->stop) == CONTROL_RUN &&
+                    keeper->workers.weights.state == WEIGHTS_WHOLE &&
                     control->idle_us > GUARD_TICK_US;
     uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
     return (struct timespec){.tv_sec = (time_t)(us / 1000000),
@@ -257,46 +248,19 @@ static bool end_is_wanted(const struct keeper *keeper)
     return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || core.si_pid != 0;
 }
 
-/* OK with the load not done: the boot is to end. */
-static enum boot_exit read_weights(struct keeper *keeper, struct boot_load *load)
-{
-    volatile uint32_t *permille = &keeper->boot->shared.control->load_permille;
-    enum boot_exit exit_status = boot_load_begin(keeper->boot, load);
-    while (exit_status == BOOT_EXIT_OK && !boot_load_is_done(load) && !end_is_wanted(keeper)) {
-        exit_status = boot_load_next(load, permille);
-        notify_loading(&keeper->notify, *permille);
-    }
-    return exit_status;
-}
-
-static void log_chat(const struct gguf_chat *chat)
-{
-    if (chat->verdict == CHAT_UNKNOWN) {
-        log_event(LOG_WARN, "chat template of %u bytes is not one that is known: clients choose a "
-                  "format (docs/chat.md)", chat->template_bytes);
-    } else {
-        log_event(LOG_INFO, "chat format=%s", chat_format_name(chat->format.id));
-    }
-}
-
-/* True when the weights are there. A GPU worker reads them itself. */
+/* True when the weights are there; else the boot is to end, with that status. */
 static bool load(struct keeper *keeper, enum boot_exit *exit_status)
 {
-    static struct boot_load load;
-    struct boot *boot = keeper->boot;
-    log_event(LOG_INFO, "loading model=%s name=\"%s\" bytes=%llu", boot->source.name,
-              boot->gguf->model_name, (unsigned long long)boot->source.size_bytes);
-    log_chat(&boot->gguf->chat);
-    if (boot->serves_by_gpu) {
-        boot->shared.control->load_permille = 1000;
-        return true;
+    struct weights *weights = &keeper->workers.weights;
+    *exit_status = weights_begin(weights, keeper->boot);
+    while (*exit_status == BOOT_EXIT_OK && !weights_are_read(weights) && !end_is_wanted(keeper)) {
+        *exit_status = weights_next(weights);
+        notify_loading(&keeper->notify, keeper->boot->shared.control->load_permille);
     }
-    *exit_status = read_weights(keeper, &load);
-    if (*exit_status != BOOT_EXIT_OK || !boot_load_is_done(&load)) {
+    if (*exit_status != BOOT_EXIT_OK || !weights_are_read(weights)) {
         return false;
     }
-    boot_load_end(boot, &load);
-    log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)load.loading.digest);
+    weights_end(weights);
     return true;
 }
 

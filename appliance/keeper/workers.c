@@ -41,10 +41,39 @@ static void begin_epoch(const struct workers *workers, const struct workers_seat
     control_ring(workers->boot->shared.engine_bell);
 }
 
+static void give_up_worker(const struct workers *workers, const struct workers_seat *seat)
+{
+    atomic_store(&control_of(workers, seat)->failure, seat->failure);
+    control_ring(workers->boot->shared.engine_bell);
+    log_event(LOG_ERROR, "%s worker cannot serve: given up", name_of(workers, seat));
+}
+
+/* True when a worker may have the weights; else it is tried again, or they are lost. */
+static bool has_weights(const struct workers *workers, struct workers_seat *seat)
+{
+    enum weights_state state = workers->weights.state;
+    if (state == WEIGHTS_WHOLE) {
+        return true;
+    }
+    if (state == WEIGHTS_LOST) {
+        seat->failure = CONTROL_WEIGHTS;
+        give_up_worker(workers, seat);
+        return false;
+    }
+    if (state != WEIGHTS_SUSPECTED) {
+        atomic_store(&control_of(workers, seat)->backs_off, CONTROL_WEIGHTS);
+    }
+    seat->wait_ticks = 1;
+    return false;
+}
+
 static void fork_worker(struct workers *workers, struct workers_seat *seat)
 {
     struct control_engine *control = control_of(workers, seat);
     uint32_t epoch = atomic_load(&control->worker_epoch);
+    if (!has_weights(workers, seat)) {
+        return;
+    }
     atomic_store(&control->backs_off, CONTROL_NONE);
     guard_begin(&seat->guard);
     seat->failure = CONTROL_DIED;
@@ -79,13 +108,6 @@ void workers_start(struct workers *workers)
     }
 }
 
-static void give_up_worker(const struct workers *workers, const struct workers_seat *seat)
-{
-    atomic_store(&control_of(workers, seat)->failure, seat->failure);
-    control_ring(workers->boot->shared.engine_bell);
-    log_event(LOG_ERROR, "%s worker cannot serve: given up", name_of(workers, seat));
-}
-
 /* The worker may fail again at once, and with it what others do on this machine. */
 static void back_off(const struct workers *workers, struct workers_seat *seat, uint32_t ticks)
 {
@@ -114,7 +136,9 @@ static bool has_another_model(int wait_status)
 static void replace_worker(struct workers *workers, struct workers_seat *seat, int wait_status)
 {
     static const char *const causes[] = {[CONTROL_DIED] = "died", [CONTROL_HUNG] = "was hung",
-                                         [CONTROL_WRONG] = "was wrong"};
+                                         [CONTROL_WRONG] = "was wrong",
+                                         [CONTROL_INCONSISTENT] = "was inconsistent",
+                                         [CONTROL_WEIGHTS] = "had damaged weights"};
     log_event(LOG_WARN, "%s worker %s pid=%d signal=%d status=%d", name_of(workers, seat),
               causes[seat->failure], (int)seat->pid,
               WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0,
@@ -122,6 +146,9 @@ static void replace_worker(struct workers *workers, struct workers_seat *seat, i
     bool was_ready = was_worker_ready(control_of(workers, seat));
     seat->pid = -1;
     begin_epoch(workers, seat);
+    if (seat->failure == CONTROL_WRONG || seat->failure == CONTROL_INCONSISTENT) {
+        weights_suspect(&workers->weights);
+    }
     uint32_t ticks = guard_fail(&seat->guard, was_ready, clock_us(CLOCK_MONOTONIC));
     if (ticks == GUARD_NEVER || has_another_model(wait_status)) {
         give_up_worker(workers, seat);
@@ -151,8 +178,7 @@ static void watch_worker(const struct workers *workers, struct workers_seat *sea
         .is_finishing = control_is_finishing(control),
         .owes = atomic_load(&control->asked) != atomic_load(&control->answered)};
     if (atomic_load(&control->condemned) == atomic_load(&control->worker_epoch)) {
-        bool is_late = atomic_load(&control->condemned_for) == CONTROL_HUNG;
-        seat->failure = is_late ? CONTROL_HUNG : CONTROL_WRONG;
+        seat->failure = (enum control_failure)atomic_load(&control->condemned_for);
         kill(seat->pid, SIGKILL);
     } else if (guard_tick(&seat->guard, &signs)) {
         seat->failure = CONTROL_HUNG;
@@ -169,8 +195,26 @@ static void tick_worker(struct workers *workers, struct workers_seat *seat, bool
     }
 }
 
+/* All workers have the same pages. */
+static void tick_weights(struct workers *workers)
+{
+    bool are_used = false;
+    for (uint32_t i = 0; i < workers->boot->limits.engines; i++) {
+        are_used = are_used || workers->seats[i].pid > 0;
+    }
+    weights_tick(&workers->weights, are_used, clock_us(CLOCK_MONOTONIC));
+    for (uint32_t i = 0; i < workers->boot->limits.engines; i++) {
+        struct workers_seat *seat = &workers->seats[i];
+        if (workers->weights.state == WEIGHTS_DAMAGED && seat->pid > 0) {
+            seat->failure = CONTROL_WEIGHTS;
+            kill(seat->pid, SIGKILL);
+        }
+    }
+}
+
 void workers_tick(struct workers *workers, bool is_ending)
 {
+    tick_weights(workers);
     for (uint32_t i = 0; i < workers->boot->limits.engines; i++) {
         tick_worker(workers, &workers->seats[i], is_ending);
     }

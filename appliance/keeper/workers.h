@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "appliance/boot/boot.h"
+#include "appliance/boot/weights.h"
 #include "appliance/keeper/guard.h"
 #include "config/base/world.h"
 
@@ -32,16 +33,18 @@ struct workers {
     struct boot *boot;
     void (*begin)(void *context);   /* called in each child first: leaves what is the parent's */
     void *context;
+    struct weights weights;         /* that all of them have */
     struct workers_seat seats[WORLD_ENGINES_MAX];       /* [limits.engines] */
 };
 
 /* boot, begin and context are set. */
 void workers_init(struct workers *workers);
-/* The weights are there: forks one for each engine. */
+/* The weights are read: forks one for each engine. */
 void workers_start(struct workers *workers);
 /* A child has ended; if it was a worker, it is replaced. */
 void workers_reap(struct workers *workers, pid_t pid, int wait_status);
-/* Each GUARD_TICK_US. `is_ending`: none is forked any more. */
+/* Each GUARD_TICK_US, or less often: looks at weights and workers. `is_ending`: none is forked any
+ * more. */
 void workers_tick(struct workers *workers, bool is_ending);
 /* Kills and reaps them all. */
 void workers_end(struct workers *workers);

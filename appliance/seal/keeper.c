@@ -66,7 +66,7 @@ enum descriptor { MODEL, ENGINE_BELL, CONTROL_BELL, ADMISSION, DESCRIPTORS };
     ALLOW(rt_sigaction), ALLOW(rt_sigprocmask), ALLOW(set_robust_list), ALLOW(rseq), \
     ALLOW(sched_yield), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity, IS(0, 0)), \
     KILL(mprotect, HAS(2, PROT_EXEC)), ALLOW(mprotect), \
-    ALLOW(madvise), ALLOW(mlockall, IS(0, MCL_CURRENT)), \
+    ALLOW(madvise), ALLOW(munlock), ALLOW(mlockall, IS(0, MCL_CURRENT)), \
     ALLOW(prctl, IS(0, PR_SET_PDEATHSIG), IS(1, SIGKILL)), ALLOW(prctl, IS(0, PR_SET_NAME)), \
     ALLOW(prctl, IS(0, PR_SET_SECUREBITS)), ALLOW(prctl, IS(0, PR_CAPBSET_READ)), \
     ALLOW(prctl, IS(0, PR_CAPBSET_DROP)), ALLOW(prctl, IS(0, PR_CAP_AMBIENT)), \

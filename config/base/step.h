@@ -32,6 +32,9 @@
  * in the row's own blocks, at positions that later tokens fill again. An engine that makes none is
  * right.
  *
+ * A step that is doubted is a sample of whether the engine computes rightly: each of its rounds is
+ * computed a second time, over the same KV, before the next one. What comes of it is the same.
+ *
  * A step ends when no row needs another token, after N rounds at most, or sooner at an early stop:
  * what its rows have produced until then counts, and they go on in the next step. `early_stop` is
  * the one word that the core may write while the worker runs, and it only grows.
@@ -84,10 +87,18 @@ struct step_out {
     uint32_t refused;               /* and rounds in which a draft did not agree to its end */
 };
 
+/* What became of a step that was to be computed twice (header.is_doubted). */
+enum step_doubt {
+    STEP_DOUBT_NONE,                /* it was computed once */
+    STEP_DOUBT_HELD,                /* each of its rounds came out the same twice */
+    STEP_DOUBT_REFUTED,             /* one did not, and the step ended with it */
+};
+
 /* How far the step is. */
 struct step_progress {
     uint64_t sequence;              /* of the step whose outs these are */
     uint32_t rounds;                /* that it has had */
+    uint32_t doubt;                 /* enum step_doubt; before it is done, none */
 };
 
 enum step_stop {
@@ -124,6 +135,8 @@ struct step_header {
     uint32_t tokens_count;
     uint32_t moves_count;
     uint64_t sequence;              /* grows by one per plan; 0: of no plan, the canary */
+    uint32_t is_doubted;            /* each round is computed twice, by other threads, and compared
+                                       (docs/decisions/0090) */
     uint32_t early_stop;                 /* enum step_stop; by step_stop_early() while the step
                                             runs */
 };
@@ -221,6 +234,7 @@ static inline uint32_t *step_rounds(const struct step *step)
 static inline void step_progress_begin(const struct step *step)
 {
     struct step_progress *progress = step_progress(step);
+    progress->doubt = STEP_DOUBT_NONE;
     __atomic_store_n(&progress->rounds, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&progress->sequence, step_header(step)->sequence, __ATOMIC_RELEASE);
 }

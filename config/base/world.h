@@ -66,6 +66,7 @@ struct world_event {
 enum world_fault {
     WORLD_FAULT_WRONG,          /* its results cannot be right */
     WORLD_FAULT_LATE,           /* its step does not end */
+    WORLD_FAULT_INCONSISTENT,   /* a step that it computed twice came out in two ways */
 };
 
 struct world {

@@ -10,6 +10,9 @@
  *              are sampled one after the other, by one thread, each with all tokens before it: a
  *              token and its log probabilities, penalties and digest are those of single rounds
  *
+ *   doubt      in a step that is doubted, after each forward pass and each sampling the next thread
+ *              does the same once more (doubt.c); what comes out otherwise ends the step
+ *
  * Invariants: a row writes only its own out, out tokens and KV blocks. A row with a logit that is
  * not finite stops, which no other row notices. No round has more rows than rows_active.
  *
@@ -59,6 +62,7 @@ static void place_add(struct kernels *k, struct kernels_slot last,
     struct kernels_place *to = &k->places[k->places_count++];
     *to = *place;               /* perhaps the same */
     to->gather = k->gathers_count;
+    to->known = step_out(k->step, to->row)->produced;
     slot_add(k, last, true);
     for (uint32_t i = 0; i < to->draft_count; i++) {
         last.token = to->draft[i];
@@ -169,14 +173,36 @@ static void round_next(struct kernels *k)
     }
 }
 
+/* What the row samples from these logits after `produced` tokens of the step. */
+static uint32_t row_token(struct kernels *k, uint32_t r, const float *logits, uint32_t produced,
+                          struct kernels_scratch *scratch)
+{
+    const struct step_row *row = step_row(k->step, r);
+    struct kernels_given given = {
+        .history = row->history,
+        .history_count = row->history_count,
+        .generated = step_generated(k->step, r),
+        .generated_count = row->generated_count,
+        .produced = step_out_tokens(k->step, r),
+        .produced_count = produced,
+        .biases = row->biases,
+    };
+    return kernels_sample(&scratch->sampler, logits, &row->sampling, &given,
+                          row->first_position + row->tokens_count + produced);
+}
+
+static const float *logits_of(const struct kernels *k, uint32_t gather)
+{
+    return k->logits.at + gather * k->logits.stride;
+}
+
 /* The row's next token, from these logits. False: a logit is not finite. */
 static bool row_sample(struct kernels *k, uint32_t r, uint32_t gather,
                        struct kernels_scratch *scratch)
 {
     const struct step_row *row = step_row(k->step, r);
     struct step_out *out = step_out(k->step, r);
-    uint32_t *tokens = step_out_tokens(k->step, r);
-    const float *logits = k->logits.at + gather * k->logits.stride;
+    const float *logits = logits_of(k, gather);
     if (!k->ops->is_finite(logits, k->shape.vocab_tokens)) {
         *out = (struct step_out){.result = STEP_ROW_NOT_FINITE};
         return false;
@@ -185,23 +211,13 @@ static bool row_sample(struct kernels *k, uint32_t r, uint32_t gather,
         uint64_t before = out->produced == 0 ? FNV_START : out->digest;
         out->digest = fnv_add(before, logits, k->shape.vocab_tokens * sizeof *logits);
     }
-    struct kernels_given given = {
-        .history = row->history,
-        .history_count = row->history_count,
-        .generated = step_generated(k->step, r),
-        .generated_count = row->generated_count,
-        .produced = tokens,
-        .produced_count = out->produced,
-        .biases = row->biases,
-    };
-    uint32_t token = kernels_sample(&scratch->sampler, logits, &row->sampling, &given,
-                                    position_of(row, out));
+    uint32_t token = row_token(k, r, logits, out->produced, scratch);
     uint32_t entries = call_logprob_entries(&row->sampling);
     if (entries > 0) {
         kernels_logprobs(&scratch->sampler, logits, token,
                          step_logprobs(k->step, r, out->produced * entries), entries);
     }
-    tokens[out->produced] = token;
+    step_out_tokens(k->step, r)[out->produced] = token;
     step_out_publish(out, out->produced + 1);
     return true;
 }
@@ -237,17 +253,57 @@ static void tell_round(const struct kernels *k)
     }
 }
 
+/* True when the tokens that a place has got in this round are sampled once more. */
+static bool place_holds(struct kernels *k, const struct kernels_place *place,
+                        struct kernels_scratch *scratch)
+{
+    const uint32_t *tokens = step_out_tokens(k->step, place->row);
+    uint32_t produced = step_out(k->step, place->row)->produced;
+    for (uint32_t at = place->known; at < produced; at++) {
+        const float *logits = logits_of(k, place->gather + at - place->known);
+        if (row_token(k, place->row, logits, at, scratch) != tokens[at]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every place, once more, by another thread. */
+static void doubt_samples(struct kernels *k, uint32_t thread)
+{
+    uint32_t part = kernels_doubt_part(k, thread);
+    kernels_threads_wait(&k->threads);
+    for (uint32_t p = part; p < k->places_count; p += k->threads.active) {
+        if (!place_holds(k, &k->places[p], &k->scratch[part])) {
+            k->is_refuted = true;
+        }
+    }
+}
+
+static void run_round(struct kernels *k, uint32_t thread)
+{
+    kernels_forward(k, thread);
+    if (k->is_doubted) {
+        kernels_doubt_forward(k, thread);
+    }
+    for (uint32_t p = thread; p < k->places_count; p += k->threads.active) {
+        place_sample(k, &k->places[p], &k->scratch[thread]);
+    }
+    if (k->is_doubted) {
+        doubt_samples(k, thread);
+    }
+}
+
 void kernels_work(void *context, uint32_t thread)
 {
     struct kernels *k = context;
     kernels_moves(k, thread);
     while (k->slots_count > 0) {
-        kernels_forward(k, thread);
-        for (uint32_t p = thread; p < k->places_count; p += k->threads.active) {
-            place_sample(k, &k->places[p], &k->scratch[thread]);
-        }
+        run_round(k, thread);
         kernels_threads_wait(&k->threads);
-        if (thread == 0) {
+        if (thread == 0 && k->is_refuted) {
+            k->slots_count = 0;
+        } else if (thread == 0) {
             round_next(k);
             tell_round(k);
         }
@@ -284,6 +340,12 @@ void kernels_run(struct kernels *kernels, const struct step *step)
     ASSERT(header->rows_active <= header->rows_count);
     ASSERT(header->rows_count <= settings->batch_calls + settings->standby_calls);
     kernels->step = step;
+    kernels->is_doubted = header->is_doubted;
+    kernels->is_refuted = false;
     round_first(kernels);
-    kernels_threads_run(&kernels->threads, is_small(kernels));
+    kernels_threads_run(&kernels->threads, !kernels->is_doubted && is_small(kernels));
+    if (kernels->is_doubted) {
+        step_progress(step)->doubt =
+            kernels->is_refuted ? STEP_DOUBT_REFUTED : STEP_DOUBT_HELD;
+    }
 }

@@ -10,9 +10,9 @@
  *
  *   impossible    no working engine says this, whatever it was asked: nothing of the step counts,
  *                 the worker has to go (SCHED_REFUTED), the calls are computed again
- *   not finite    the model itself may do this to a prompt, so the worker is only doubted: the call
- *                 is computed again, from its own tokens alone, and its blocks are forgotten before
- *                 another call can share them
+ *   not finite    the model itself may do this to a prompt, so the worker is only suspected: the
+ *                 call is computed again, from its own tokens alone, and its blocks are forgotten
+ *                 before another call can share them
  *
  * Either counts as a fault of each call whose row it was. The second fault of a call ends it: by
  * then it was computed twice (docs/decisions/0025).
@@ -416,7 +416,7 @@ enum sched_verdict sched_engine_settle(struct sched_engine *engine, uint64_t now
                    (struct event_what){EVENT_STEP_ENDED,
                                        {event_value(duration_us),
                                         [EVENT_VALUE_ENGINE] = engine->index}});
-    return sched->stats->rows_not_finite > not_finite_before ? SCHED_DOUBTED : SCHED_BELIEVED;
+    return sched->stats->rows_not_finite > not_finite_before ? SCHED_NOT_FINITE : SCHED_BELIEVED;
 }
 
 /* ---- a step that never came back ------------------------------------------------------------- */

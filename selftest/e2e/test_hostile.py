@@ -233,9 +233,9 @@ def test_closed_standard_descriptors_are_not_given_to_sockets():
         assert a.process.wait(HANG_S) == 0
 
 
-def test_no_role_keeps_the_model_open():
+def test_only_the_keeper_keeps_the_model_open():
     with Appliance(NOISE) as a:
-        for pid in (a.process.pid, a.core, a.worker):
+        for pid in (a.core, a.worker):
             names = open_files(pid)
             assert not any("gguf" in name for name in names), names
 

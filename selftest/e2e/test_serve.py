@@ -379,7 +379,8 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(kills=int(os.environ.get
             pid = a.worker
             os.kill(pid, signal.SIGKILL)
             wait_for(lambda: a.children().get("agentix-worker") not in (None, pid), "a new worker")
-            wait_for(lambda: a.stats()["steps"] > steps + 3 or not server.is_alive(), "progress")
+            # Those whom the last death met have shown by then that they are not its cause.
+            wait_for(lambda: a.stats()["steps"] > steps + 40 or not server.is_alive(), "progress")
             assert server.is_alive(), "the client ended early"
         enough.set()
         server.join(HANG_S * 3)

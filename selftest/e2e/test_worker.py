@@ -4,10 +4,12 @@ tokens, or health says that there is no engine any more. Module serve kills it u
 import itertools
 import os
 import re
+import shutil
 import signal
+import tempfile
 import time
 
-from appliance import NOISE, Appliance, stop, wait_for
+from appliance import NOISE, RANDOM_MODEL, Appliance, stop, wait_for
 from protocol import DEADLINE, FAILED, Client
 from skip import Skip
 
@@ -138,11 +140,11 @@ def test_overwritten_results_cost_workers_and_not_the_core():
 
 # ---- silent corruption --------------------------------------------------------------------------
 
-def weights_of(pid):
-    """First address and size of the packed weights: the largest anonymous read-only part."""
+def largest_of(pid, permissions):
+    """First address and size of the largest anonymous part with these permissions."""
     parts = []
     for line in open_of(pid, "maps", "r"):
-        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r--p 00000000 00:00 0\s*$", line)
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) %s 00000000 00:00 0\s*$" % permissions, line)
         if match:
             first, end = (int(number, 16) for number in match.groups())
             parts.append((end - first, first))
@@ -152,7 +154,7 @@ def weights_of(pid):
 
 def flip_weight(pid):
     """Flips one bit of one weight in the middle of the layers."""
-    first, size = weights_of(pid)
+    first, size = largest_of(pid, "r--p")       # the packed weights
     at = first + size // 2 // 4 * 4 + 2
     with open_of(pid, "mem", "rb") as memory:
         memory.seek(at)
@@ -174,7 +176,7 @@ def test_a_flipped_bit_in_the_worker_costs_the_worker():
 
 
 def test_a_flipped_bit_in_the_inherited_weights_ends_the_engine():
-    with Appliance(NOISE, "engine.canary=1s") as a, Client(a.tcp) as c:
+    with Appliance(NOISE, "engine.canary=1s", "engine.scrub=0") as a, Client(a.tcp) as c:
         wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
         flip_weight(a.process.pid)      # first: a successor inherits what the keeper has then
         flip_weight(a.worker)
@@ -183,7 +185,101 @@ def test_a_flipped_bit_in_the_inherited_weights_ends_the_engine():
         assert a.stats()["engine_restarts"] == 1
 
 
+def test_weights_that_are_damaged_are_read_again():
+    with Appliance(NOISE, "engine.canary=0", "engine.failures=0") as a, Client(a.tcp) as c:
+        before = c.generate(1, PROMPT, max_tokens=50).check().tokens
+        for damages in range(1, 4):
+            worker = a.worker
+            flip_weight(a.process.pid)
+            flip_weight(worker)         # as one page of memory, which they share
+            wait_for(lambda: a.said("engine worker had damaged weights pid=%d" % worker),
+                     "a slice is found")
+            wait_for(lambda: a.said("weights are read again digest=") == damages, "they are read")
+            a.wait_ready()
+            assert c.generate(1 + damages, PROMPT, max_tokens=50).check().tokens == before
+            assert a.stats()["weights_damaged"] == a.stats()["engine_restarts"] == damages
+        assert " weights_damaged" in a.ask(b"events\n")
+
+
+def test_workers_of_damaged_weights_are_replaced_together_and_calls_go_on():
+    alone = undisturbed(4)
+    with Appliance(NOISE, "engine.workers=2", "engine.canary=0", "engine.failures=0") as a, \
+            Client(a.tcp) as c:
+        start_calls(c, 4)
+        flip_weight(a.process.pid)      # the workers' own pages stay right: tokens are, too
+        wait_for(lambda: a.said("weights are read again digest="), "they are read")
+        assert [c.finish(call_id).check().tokens for call_id in range(1, 5)] == alone
+        assert a.stats()["engine_restarts"] == 2
+
+
+def test_a_worker_that_was_wrong_has_all_weights_looked_at_first():
+    with Appliance(NOISE, "engine.canary=1s", "engine.scrub=4096") as a, Client(a.tcp) as c:
+        before = c.generate(1, PROMPT, max_tokens=50).check().tokens
+        wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+        flip_weight(a.process.pid)      # its slice would come in minutes
+        flip_weight(a.worker)
+        wait_for(lambda: a.said("weights are read again digest="), "they are read")
+        a.wait_ready()
+        assert c.generate(2, PROMPT, max_tokens=50).check().tokens == before
+
+
+def test_weights_that_cannot_be_read_again_end_the_engine():
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "model.gguf")
+        shutil.copy(RANDOM_MODEL, path)
+        with Appliance("model.path=" + path, "engine.canary=0") as a, Client(a.tcp) as c:
+            c.generate(1, PROMPT).check()
+            with open(path, "r+b") as model:
+                model.seek(-64, os.SEEK_END)
+                model.write(bytes(64))
+            flip_weight(a.process.pid)
+            wait_for(lambda: a.health().startswith("failed(weights damaged)"), "it is said")
+            assert a.said("weights cannot be read again: they are not those of the boot")
+            assert c.generate(2, PROMPT).error["status"] == DEVICE_FAILED
+
+
 def test_without_a_canary_a_flipped_bit_goes_unnoticed():
-    with Appliance(NOISE, "engine.canary=0") as a, Client(a.tcp) as c:
+    with Appliance(NOISE, "engine.canary=0", "engine.scrub=0") as a, Client(a.tcp) as c:
         c.generate(1, PROMPT, max_tokens=50).check()
         assert a.stats()["canaries"] == 0 and "canary_ms=never" in a.health()
+
+
+def test_a_step_that_is_computed_twice_gives_the_same_tokens():
+    alone = undisturbed(8)
+    with Appliance(NOISE, "engine.doubt=1", "engine.threads=2") as a, Client(a.tcp) as c:
+        start_calls(c, 8)
+        assert [c.finish(call_id).check().tokens for call_id in range(1, 9)] == alone
+        stats = a.stats()
+        assert stats["steps_doubted"] == stats["steps"] > 0
+        assert stats["engine_inconsistent"] == stats["engine_restarts"] == 0
+
+
+def flip_kv(pid):
+    """Flips the lowest bit of each number in a part of the KV, which changes each one little."""
+    first, _ = largest_of(pid, "rw-p")          # the engine's memory: its state, then its KV
+    at, size = first + (64 << 10), 1 << 20
+    with open_of(pid, "mem", "rb") as memory:
+        memory.seek(at)
+        data = int.from_bytes(memory.read(size), "little")
+    poke(pid, at, (data ^ int.from_bytes(b"\1\0" * (size // 2), "little"))
+         .to_bytes(size, "little"))
+
+
+def test_a_step_that_comes_out_in_two_ways_costs_the_worker():
+    with Appliance(NOISE, "engine.doubt=1", "engine.canary=0", "engine.failures=0") as a, \
+            Client(a.tcp) as c:
+        call_ids = itertools.count(1)
+        worker = a.worker
+
+        def flipped_while_a_call_runs():
+            call_id = next(call_ids)
+            c.start(call_id, PROMPT, max_tokens=300)
+            while a.stats()["calls_open"] > 0 and a.stats()["engine_inconsistent"] == 0:
+                flip_kv(worker)
+            c.finish(call_id).check()
+            return a.stats()["engine_inconsistent"] > 0
+        wait_for(flipped_while_a_call_runs, "two passes differ")
+        wait_for(lambda: a.said("engine worker was inconsistent pid=%d" % worker), "it is named")
+        a.wait_ready()
+        assert a.stats()["engine_wrong"] == 0
+        c.generate(next(call_ids), PROMPT).check()

@@ -155,7 +155,9 @@ static void sample_next(const struct fake_engine *engine, uint32_t index, uint64
     struct step_out *out = step_out(&engine->step, index);
     uint32_t position = row->first_position + row->tokens_count + out->produced;
     out->digest = row->wants_digest ? mix(out->digest, hash) : 0;
-    fake_engine_append(engine, index, sample(engine, hash, position, &row->sampling));
+    uint32_t token = sample(engine, hash, position, &row->sampling);
+    bool is_wrong = engine->is_wrong && step_header(&engine->step)->is_doubted;
+    fake_engine_append(engine, index, (token + is_wrong) % engine->vocab_tokens);
 }
 
 static uint32_t draft(const struct fake_engine *engine, uint32_t index, uint32_t *tokens)
@@ -215,6 +217,14 @@ static void run_moves(const struct fake_engine *engine)
     }
 }
 
+static void end_doubt(const struct fake_engine *engine)
+{
+    if (step_header(&engine->step)->is_doubted) {
+        step_progress(&engine->step)->doubt =
+            engine->is_wrong ? STEP_DOUBT_REFUTED : STEP_DOUBT_HELD;
+    }
+}
+
 /* Keeps the rows that need another round. */
 static void choose_rows(struct fake_engine *engine)
 {
@@ -270,6 +280,9 @@ bool fake_engine_round(struct fake_engine *engine)
         engine->rows_count = 0;
     } else {
         choose_rows(engine);
+    }
+    if (engine->rows_count == 0) {
+        end_doubt(engine);
     }
     return true;
 }

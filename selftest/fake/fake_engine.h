@@ -11,6 +11,9 @@
  * Rows with drafts verify them as config/base/step.h says. Where `repeats` is set, texts repeat
  * themselves, so that drafts agree now and then.
  *
+ * A step that is doubted holds, unless `is_wrong` is set: then its tokens are others, and a second
+ * look has seen it.
+ *
  * A step runs as a whole, or begins and runs round by round, so that the core can stop it early.
  */
 #include <stdbool.h>
@@ -32,6 +35,7 @@ struct fake_engine {
     uint64_t *kv;                   /* (blocks, block_tokens); of both tiers */
     uint32_t blocks, block_tokens, vocab_tokens;
     bool repeats;
+    bool is_wrong;                  /* of the next step, if it is doubted */
     uint32_t device_blocks;         /* the first of the blocks */
     const struct fake_declared *declared;   /* NULL: there are none */
     uint32_t steps_per_plan;        /* rounds of a step; 0: as many as the record has room for */

@@ -233,7 +233,9 @@ static void begin_planned(struct sim *sim, struct sim_engine *engine)
 
 void sim_engine_begin(struct sim *sim, struct sim_engine *engine)
 {
-    engine->is_own = step_header(&engine->fake.step)->sequence == 0;
+    const struct step_header *header = step_header(&engine->fake.step);
+    engine->is_own = header->sequence == 0;
+    engine->fake.is_wrong = header->is_doubted && sim_fault(sim, SIM_FAULT_DOUBT);
     if (engine->is_own) {
         engine->fake.salts[0] = 0;
         fake_engine_begin(&engine->fake);
@@ -296,6 +298,9 @@ enum naive_fault sim_engine_fault(const struct sim *sim, uint32_t engine, uint32
 
 bool sim_engine_is_believable(const struct sim *sim, const struct sim_engine *engine)
 {
+    if (engine->fake.is_wrong) {
+        return false;
+    }
     for (uint32_t i = 0; i < step_header(&engine->fake.step)->rows_count; i++) {
         enum naive_fault fault = sim_engine_fault(sim, engine->index, i);
         if (fault != NAIVE_FAULT_NONE && fault != NAIVE_FAULT_NAN) {

@@ -23,6 +23,7 @@ static const char *const common[] = {
     "sched.queues=2", "sched.quantum=1us", "kv.block_tokens=8", "kv.device_blocks=4",
     "sched.prefill_tokens=16", "net.unsent_tokens=1", "auth.uids=1000",
     "engine.canary=0",
+    "engine.doubt=0",
 };
 static const struct small_world {
     const char *name;

@@ -191,7 +191,8 @@ void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine resul
     follow_failures(sim);
     sim_routes_poll(sim, engine, result);
     naive_choose(&lockstep->naive, engine);
-    if (lockstep->is_on && result == WORLD_ENGINE_DONE && !sim->engines[engine].is_own) {
+    bool is_settled = !sim->engines[engine].is_own && !sim->engines[engine].fake.is_wrong;
+    if (lockstep->is_on && result == WORLD_ENGINE_DONE && is_settled) {
         settle(sim, engine);
     } else if (lockstep->is_on && result == WORLD_ENGINE_LOST) {
         naive_lost(&lockstep->naive);

@@ -446,11 +446,13 @@ void sim_oracle_lost(struct sim *sim, uint32_t client)
     }
 }
 
-/* Rounds run in wait() only, so each one is at least a pass old here. */
+/* Rounds run in wait() only, so each one is at least a pass old here. What is doubted is not told:
+ * whether it was comes out at the client. */
 static void check_stream_of(struct sim *sim, const struct sched_engine *engine)
 {
     if (!engine->step_in_flight || sim->engines[engine->index].has_scribbled ||
-        sim->loop.engines[engine->index].state != WORLD_ENGINE_BUSY) {
+        sim->loop.engines[engine->index].state != WORLD_ENGINE_BUSY ||
+        step_header(&engine->step)->is_doubted) {
         return;
     }
     for (uint32_t i = 0; i < engine->planned_count; i++) {

@@ -213,6 +213,7 @@ void sim_boot(struct sim *sim)
     sim_sockets_init(sim);
     struct config_error error;
     struct loop_settings settings = {
+        .can_doubt = true,
         .options = &sim->options, .limits = &sim->limits,
         .vocab = vocab,
         .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,

@@ -174,6 +174,7 @@ static void draw_net(struct sim *sim)
     set(sim, "net.bytes_per_pass=%u", sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
     set(sim, "engine.canary=%llums",
         (sim_choose(sim, 2) == 1) * (10 + (unsigned long long)sim_time(sim, 10000)));
+    set(sim, "engine.doubt=%s", (const char *const[]){"0", "0.1", "1"}[sim_choose(sim, 3)]);
     set(sim, "net.preauth=%u", small(sim, 1, 16));
     set(sim, "auth.uids=%u, %u, %u", USER, FLOW_USER, FLOW_USER + 1);
     set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));

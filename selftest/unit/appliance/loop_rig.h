@@ -107,6 +107,7 @@ static inline void start(uint64_t seed)
     rig.fake.engine_context = &rig.engine;
     rig.fake.engine_takes_us = 500;
     const struct loop_settings settings = {
+        .can_doubt = true,
         .options = &rig.options, .limits = &rig.limits, .vocab = &rig.vocab, .model_name = "fake",
         .step = step, .drain_us = 1000000, .prefixes = &declared,
     };

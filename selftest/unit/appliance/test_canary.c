@@ -265,7 +265,7 @@ static void test_row_that_is_not_finite_once_costs_no_token_and_no_worker(void *
         run_all();
         assert_int_equal(rig.loop.stats.rows_not_finite, 5 - bends_left);
         assert_true(rig.loop.stats.rows_not_finite > 0);
-        /* Each doubt has led to one. */
+        /* Each has led to one. */
         assert_true(rig.loop.stats.canaries > 1);
         assert_int_equal(rig.loop.stats.engine_restarts, 0);
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);

@@ -55,6 +55,19 @@ static void test_first_step_has_the_patience_of_a_start(void **state)
     assert_int_equal(pace.late_us, PACE_PATIENCE * HANG_US);
 }
 
+static void test_doubted_step_has_twice_the_cost(void **state)
+{
+    measure(1, 4000, 0, 4000000);               /* 1 ms for a token */
+    uint64_t once_us = allowed_us(1, 2000);
+    fill(1, 2000, ROUNDS);
+    step_header(&step)->is_doubted = true;
+    pace_begin(&pace, &step, 0);
+    assert_in_range(pace.overdue_us, 2 * once_us - 20, 2 * once_us + 20);
+    *step_rounds(&step) = ROUNDS;
+    pace_end(&pace, &step, 2 * 2008 * 1000);    /* it has taken as long: nothing is learnt of it */
+    assert_in_range(allowed_us(1, 2000), once_us - 100, once_us + 100);
+}
+
 static void test_short_step_has_the_time_of_a_hang(void **state)
 {
     measure(1, 16, ROUNDS, 2400);               /* 100 us for a token */
@@ -116,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_first_step_has_the_patience_of_a_start, set_up),
+        cmocka_unit_test_setup(test_doubted_step_has_twice_the_cost, set_up),
         cmocka_unit_test_setup(test_short_step_has_the_time_of_a_hang, set_up),
         cmocka_unit_test_setup(test_long_step_has_a_multiple_of_what_its_tokens_take, set_up),
         cmocka_unit_test_setup(test_step_that_stopped_early_counts_for_its_rounds, set_up),

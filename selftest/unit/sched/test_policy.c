@@ -156,7 +156,7 @@ static void test_aborted_calls_are_credited_like_others(void **state)
         bench_compute(bench);
         step_out(&bench->step, 0)->result = STEP_ROW_NOT_FINITE;
         bench_at(bench, call)->faults = CALL_FAULTS_MAX - 1;
-        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_NOT_FINITE);
         assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
         assert_int_equal(bench->sched.programs[0].service_us, 4 * BENCH_UNIT);
     }

@@ -312,7 +312,7 @@ static void test_call_that_failed_leaves_nothing_to_find(void **state)
         step_out(&bench->step, 0)->result = STEP_ROW_NOT_FINITE;
         bench_at(bench, call)->cancel = is_cancelled == 1;
         bench_at(bench, call)->faults = is_cancelled == 1 ? 0 : CALL_FAULTS_MAX - 1;
-        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_NOT_FINITE);
         assert_int_equal(bench_at(bench, call)->state, CALL_FINISHED);
         assert_int_equal(kvmem_free(&bench->kv), 64);
         uint32_t next = call_of(bench, 1, 13, 5, 7);

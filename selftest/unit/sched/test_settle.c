@@ -181,7 +181,7 @@ static void test_row_that_is_not_finite_is_computed_again(void **state)
     uint32_t good = bench_call(bench, 1, 3, 9);
     uint32_t call = bench_call(bench, 2, 3, 9);
     launch_not_finite(bench, 1);
-    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_NOT_FINITE);
     assert_int_equal(bench_at(bench, good)->generated_tokens, 4);
     assert_int_equal(bench_at(bench, call)->state, CALL_QUEUED);
     assert_int_equal(bench_at(bench, call)->generated_tokens, 0);
@@ -199,7 +199,7 @@ static void test_second_row_of_a_call_that_is_not_finite_ends_it(void **state)
     uint32_t call = bench_call(bench, 2, 3, 9);
     for (uint32_t i = 0; i < 2; i++) {
         launch_not_finite(bench, 0);
-        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+        assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_NOT_FINITE);
     }
     assert_int_equal(bench_at(bench, call)->finish, CALL_FINISH_FAILED);
     assert_int_equal(bench_at(bench, call)->status, STATUS_DEVICE_NUMERIC);
@@ -223,7 +223,7 @@ static void test_call_with_a_fault_shares_no_kv(void **state)
     bench_intake(bench);
     launch_not_finite(bench, 1);
     assert_int_equal(bench_engine(bench)->planned[1].first_position, 8);
-    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_DOUBTED);
+    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_NOT_FINITE);
     assert_true(bench_launch(bench));
     /* The first one was demoted. */
     assert_int_equal(bench_engine(bench)->planned[0].call, second);

@@ -161,7 +161,7 @@ static void test_standby_with_a_bad_out_fails_alone(void **state)
         default: *out = (struct step_out){.result = UINT32_MAX}; break;
         }
         assert_int_equal(bench_hear(bench, N * BENCH_UNIT),
-                         fault == 0 ? SCHED_DOUBTED : SCHED_REFUTED);
+                         fault == 0 ? SCHED_NOT_FINITE : SCHED_REFUTED);
         assert_int_equal(bench_at(bench, 1)->finish, CALL_FINISH_FAILED);
         assert_true(bench_at(bench, 1)->service_us < (1 + N) * BENCH_UNIT);
         assert_int_equal(bench_at(bench, 2)->state, fault == 0 ? CALL_QUEUED : CALL_RUNNING);

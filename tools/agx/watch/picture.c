@@ -334,6 +334,7 @@ void picture_add(struct picture *picture, const struct event *event)
         return;
     case EVENT_SWAPPED_OUT:
     case EVENT_ENGINE_WRONG:
+    case EVENT_ENGINE_INCONSISTENT:
     case EVENT_REFUSED:         /* it never was a call of a program */
         draw_instant(picture, event, steps_track, event_rows[event->what.kind].name);
         return;
