@@ -48,8 +48,9 @@ static const struct invariant_row {
     [INVARIANT_PRIORITY] = {"levels, services and waits are those of the naive scheduler "
                             "(lockstep.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_SKIP] = {"each plan is the naive scheduler's (lockstep.c)", WHEN_IT_HAPPENS, NULL},
-    [INVARIANT_STARVATION] = {"a call that has waited for sched.wait_max is in the first queue",
-                              EACH_PASS, check_starvation},
+    [INVARIANT_STARVATION] = {"a call that has waited for sched.wait_max is in the first queue, "
+                              "and its program becomes active (held.c)", EACH_PASS,
+                              check_starvation},
     [INVARIANT_PROGRESS] = {"the engine is not idle while a call could run", EACH_PASS,
                             check_progress},
     [INVARIANT_BOUNDED] = {"a pass receives once from each connection, and accepts a few",
@@ -326,6 +327,7 @@ void invariants_note_plan(struct sim *sim, uint32_t index)
             call->paused || call->engine != index || is_first;
     }
     sim->memory.engines[index].was_turn = engine->turns_count > 0 || engine->turns_ahead_us > 0;
+    invariants_check_held(sim, index);
 }
 
 /* Only jobs that the last plan could promote: others have waited too long only since then. Those

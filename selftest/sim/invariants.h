@@ -32,6 +32,7 @@ struct sim_failure {
 
 struct invariants_memory {          /* from earlier checks */
     uint64_t arena_bytes;
+    uint64_t programs_displaced;    /* when the last step was planned, of any engine */
     struct {                        /* of each engine: */
         bool was_passed[INVARIANTS_CALLS_MAX];  /* when its step was planned, by slot: the call was
                                                    paused, in the first queue, or another engine's;
@@ -63,6 +64,11 @@ void invariants_check_accounts(struct sim *sim);
 /* ---- invariants/engine.c --------------------------------------------------------------------- */
 
 void invariants_check_engines(struct sim *sim);
+
+/* ---- invariants/held.c ----------------------------------------------------------------------- */
+
+/* When a step of the engine is submitted, as it was planned. */
+void invariants_check_held(struct sim *sim, uint32_t engine);
 
 /* ---- run.c ----------------------------------------------------------------------------------- */
 
