@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/base/assert.h"
@@ -98,7 +97,7 @@ static void keep_canaries(const struct loop *loop, struct control *control)
 {
     for (uint32_t i = 0; i < control->engines_count; i++) {
         const struct canary *canary = &loop->engines[i].canary;
-        if (canary->is_known) {
+        if (canary->is_known && atomic_load(&control->engines[i].knows_canary) == 0) {
             atomic_store(&control->engines[i].canary, canary->digest);
             atomic_store(&control->engines[i].knows_canary, 1);
         }
@@ -176,13 +175,4 @@ _Noreturn void core_run(const struct boot *boot)
         report(&loop, &orders, boot->shared.control);
     }
     _exit(BOOT_EXIT_OK);
-}
-
-enum boot_exit core_exit(int wait_status)
-{
-    if (WIFEXITED(wait_status)) {
-        return (enum boot_exit)WEXITSTATUS(wait_status);
-    }
-    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
-    return BOOT_EXIT_CORE;
 }

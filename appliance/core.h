@@ -5,5 +5,3 @@
 
 /* Does not return; the exit status is an enum boot_exit. */
 _Noreturn void core_run(const struct boot *boot);
-/* Keeper: the exit status of a core that has ended. */
-enum boot_exit core_exit(int wait_status);

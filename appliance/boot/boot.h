@@ -67,6 +67,11 @@ struct boot {
 enum boot_exit boot_measure(struct boot *boot);
 /* Refuses a plan that the machine cannot hold, with the figures and a command that it can. */
 enum boot_exit boot_check_memory(struct boot *boot);
+/* A driver may be needed, at boot or later. */
+static inline bool boot_may_use_gpu(const struct boot *boot)
+{
+    return option_engine_kind(&boot->options) != OPTION_ENGINE_KIND_CPU;
+}
 /* Maps model and shared memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
 /* In the core: closes and unmaps what only the keeper needs, for workers. */

@@ -33,11 +33,6 @@ enum { IS_CONFINED = 1 };
 /* A folder where a file is expected is refused by its own message. */
 #define READ (LANDLOCK_READ | LANDLOCK_LIST)
 
-static bool may_have_gpu(const struct boot *boot)
-{
-    return option_engine_kind(&boot->options) != OPTION_ENGINE_KIND_CPU;
-}
-
 /* Also the path of the socket, which is removed at the end. */
 static void keep_reload(const struct landlock *landlock, const struct boot *boot)
 {
@@ -78,7 +73,7 @@ static void keep_driver(const struct landlock *landlock)
 static bool needs_abstract_sockets(const struct boot *boot)
 {
     const char *manager = getenv("NOTIFY_SOCKET");
-    return may_have_gpu(boot) || (manager != NULL && manager[0] == '@');
+    return boot_may_use_gpu(boot) || (manager != NULL && manager[0] == '@');
 }
 
 static bool end(struct landlock *landlock)
@@ -93,7 +88,7 @@ static bool end(struct landlock *landlock)
 void files_confine_boot(const struct boot *boot)
 {
     struct landlock landlock;
-    bool may_use_gpu = may_have_gpu(boot);
+    bool may_use_gpu = boot_may_use_gpu(boot);
     if (!IS_CONFINED) {
         return;
     }

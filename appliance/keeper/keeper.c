@@ -109,6 +109,16 @@ static void begin_worker(void *context)
     listen_forget(keeper->boot);
 }
 
+/* Exit status of a core that has ended. */
+static enum boot_exit core_status(int wait_status)
+{
+    if (WIFEXITED(wait_status)) {
+        return (enum boot_exit)WEXITSTATUS(wait_status);
+    }
+    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
+    return BOOT_EXIT_CORE;
+}
+
 /* One that was told to end, or that ends by itself, has no successor. */
 static bool may_have_successor(struct keeper *keeper, enum boot_exit exit_status)
 {
@@ -151,7 +161,7 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
             workers_reap(&keeper->workers, pid, wait_status);
             continue;
         }
-        *exit_status = core_exit(wait_status);
+        *exit_status = core_status(wait_status);
         if (!replace_core(keeper, *exit_status)) {
             return true;
         }

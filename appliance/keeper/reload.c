@@ -89,18 +89,9 @@ static enum status read_admission(struct reload *reload, struct options *options
                  "configuration or of the keys before takes a restart", options->auth_keys.text);
         return STATUS_CONFIG_OPTION;
     }
-    return config_keys_load_file(&admission->keys, options->auth_keys.text, error);
-}
-
-/* For the core that is there, which knows domains by their numbers. */
-static enum status read_update(struct reload *reload, struct options *options,
-                               struct config_admission *admission, struct config_error *error)
-{
-    TRY(read_admission(reload, options, admission, error));
-    if (reload->boot->access.tcp_needs_key) {
-        TRY(config_keys_keep_domains(&admission->keys, &reload->known, error));
-    }
-    return config_quotas_check(&admission->keys, &reload->boot->limits, error);
+    TRY(config_keys_load_file(&admission->keys, options->auth_keys.text, error));
+    TRY(config_keys_keep_domains(&admission->keys, &reload->known, error));
+    return config_quotas_check(&admission->keys, &boot->limits, error);
 }
 
 /* What the core takes up now, the next one takes up at its start. */
@@ -127,7 +118,7 @@ static void read_and_pass_on(struct reload *reload)
     struct config_error error = {.text = "unknown"};
     uint64_t mark = heap_used_bytes();
     memset(&admission, 0, sizeof admission);
-    if (read_update(reload, &options, &admission, &error) == STATUS_OK) {
+    if (read_admission(reload, &options, &admission, &error) == STATUS_OK) {
         refuse_others(&reload->boot->options, &options);
         memcpy(reload->keys_path, options.auth_keys.text, sizeof reload->keys_path);
         pass_on(reload, &admission);

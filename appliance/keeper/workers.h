@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "appliance/boot/boot.h"
-#include "appliance/boot/weights.h"
+#include "appliance/keeper/weights.h"
 #include "appliance/keeper/guard.h"
 #include "config/base/world.h"
 

@@ -153,8 +153,7 @@ static enum boot_exit load(const struct filter *filter, const int *values)
 
 enum boot_exit seal_boot(const struct boot *boot)
 {
-    bool may_use_gpu = option_engine_kind(&boot->options) != OPTION_ENGINE_KIND_CPU;
-    return IS_SEALED && !may_use_gpu ? load(&by_boot, NULL) : BOOT_EXIT_OK;
+    return IS_SEALED && !boot_may_use_gpu(boot) ? load(&by_boot, NULL) : BOOT_EXIT_OK;
 }
 
 enum boot_exit seal_keeper(const struct boot *boot)

@@ -9,7 +9,7 @@
  * a round writes KV at its own positions only, so that the second pass reads what the first read.
  *
  * What it does not see: what both passes read wrongly in the same way. For weights there is the
- * scrubbing (appliance/boot/scrub.h), for the rest the canary. With one thread it sees what does
+ * scrubbing (appliance/keeper/scrub.h), for the rest the canary. With one thread it sees what does
  * not happen twice.
  *
  * Bounds: a forward pass, and twice the blocks and logits of the round at the speed of a digest.

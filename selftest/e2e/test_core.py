@@ -24,6 +24,17 @@ def kill_core(a):
     wait_for(lambda: a.children().get("agentix-core", core) != core, "there is another core")
 
 
+def leave_a_step(a, c):
+    """A worker that is stopped in a step of a core that has died."""
+    worker = a.worker
+    c.start(1, PROMPT, max_tokens=900)
+    wait_for(lambda: a.stats()["calls_running"] == 1, "it has a step")
+    stop(worker)
+    c.start(2, PROMPT + [2], max_tokens=900)
+    kill_core(a)
+    return worker
+
+
 def test_clients_go_on_with_the_next_core_and_the_same_worker():
     right = right_answers(CALLS, TOKENS)
     with Appliance(NOISE) as a:
@@ -80,12 +91,7 @@ def test_a_step_of_the_dead_core_is_not_taken_for_one_of_the_next():
         with Client(a.tcp) as c:
             tokens = c.generate(1, PROMPT, max_tokens=300).check().tokens
         with Client(a.tcp) as c:
-            worker = a.worker
-            c.start(1, PROMPT, max_tokens=900)
-            wait_for(lambda: a.stats()["calls_running"] == 1, "it has a step")
-            stop(worker)
-            c.start(2, PROMPT + [2], max_tokens=900)
-            kill_core(a)
+            worker = leave_a_step(a, c)
             assert not a.health().startswith("ready"), a.health()
             os.kill(worker, signal.SIGCONT)
         a.wait_ready()
@@ -96,12 +102,7 @@ def test_a_step_of_the_dead_core_is_not_taken_for_one_of_the_next():
 
 def test_a_worker_that_never_ends_the_step_of_a_dead_core_is_replaced():
     with Appliance(NOISE, "engine.hang=2s") as a, Client(a.tcp) as c:
-        worker = a.worker
-        c.start(1, PROMPT, max_tokens=900)
-        wait_for(lambda: a.stats()["calls_running"] == 1, "it has a step")
-        stop(worker)
-        c.start(2, PROMPT + [2], max_tokens=900)
-        kill_core(a)
+        worker = leave_a_step(a, c)
         a.wait_said("engine worker was hung pid=%d" % worker)
         a.wait_ready()
         with Client(a.tcp) as other:

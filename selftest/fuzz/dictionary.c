@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/text.h"
 
 int LLVMFuzzerInitialize(int *count, char ***arguments)
 {
@@ -43,4 +44,16 @@ void dictionary_number(uint64_t value, uint32_t bytes)
         word[i] = (uint8_t)(value >> (8 * i));
     }
     dictionary_word(word, bytes);
+}
+
+void dictionary_join(const char *before, const char *name, const char *after)
+{
+    char bytes[DICTIONARY_WORD_BYTES_MAX];
+    struct text text;
+    text_init(&text, bytes, sizeof bytes);
+    text_add(&text, before);
+    text_add(&text, name);
+    text_add(&text, after);
+    ASSERT(!text.cut);
+    dictionary_word(bytes, text.length);
 }

@@ -18,4 +18,5 @@ void dictionary_write(void);
 /* Each writes one word. */
 void dictionary_word(const void *bytes, uint32_t count);
 void dictionary_text(const char *text);
+void dictionary_join(const char *before, const char *name, const char *after);
 void dictionary_number(uint64_t value, uint32_t bytes);     /* little-endian */

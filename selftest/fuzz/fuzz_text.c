@@ -344,25 +344,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     return 0;
 }
 
-static void write_request(const char *before, const char *name, const char *after)
-{
-    char bytes[DICTIONARY_WORD_BYTES_MAX];
-    struct text text;
-    text_init(&text, bytes, sizeof bytes);
-    text_add(&text, before);
-    text_add(&text, name);
-    text_add(&text, after);
-    ASSERT(!text.cut);
-    dictionary_word(bytes, text.length);
-}
-
 void dictionary_write(void)
 {
     for (size_t i = 0; i < ROWS_COUNT; i++) {
-        write_request("", rows[i].name, "\n");
-        write_request("GET /", rows[i].name, " HTTP/1.0\r\n\r\n");
+        dictionary_join("", rows[i].name, "\n");
+        dictionary_join("GET /", rows[i].name, " HTTP/1.0\r\n\r\n");
         if (rows[i].show == NULL) {
-            write_request("", rows[i].name, " 18446744073709551500\n");
+            dictionary_join("", rows[i].name, " 18446744073709551500\n");
         }
     }
     for (uint32_t command = 240; command < 256; command++) {

@@ -21,18 +21,6 @@ static inline uint32_t option_words_assign(struct text *out, const struct option
     return out->length - start;
 }
 
-static inline void option_words_name(const char *before, const char *name, const char *after)
-{
-    char bytes[DICTIONARY_WORD_BYTES_MAX];
-    struct text text;
-    text_init(&text, bytes, sizeof bytes);
-    text_add(&text, before);
-    text_add(&text, name);
-    text_add(&text, after);
-    ASSERT(!text.cut);
-    dictionary_word(bytes, text.length);
-}
-
 static inline void option_words_choice(const struct option_row *row)
 {
     for (uint32_t i = 0; i < row->words_count; i++) {
@@ -62,8 +50,8 @@ static inline void option_words_write(void)
         const struct option_row *row = &config_option_rows[i];
         if (strcmp(row->section, section) != 0) {
             section = row->section;
-            option_words_name("\n[", section, "]\n");
-            option_words_name("", section, ".");
+            dictionary_join("\n[", section, "]\n");
+            dictionary_join("", section, ".");
         }
         option_words_bounds(row);
         if (row->type == OPTION_CHOICE) {

@@ -103,13 +103,19 @@ static bool is_early(const struct sim_engine *engine)
     return engine->worker == SIM_WORKER_STARTS && engine->has_scribbled;
 }
 
+static void require_free(struct sim *sim, const struct sim_engine *engine, const char *what)
+{
+    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || engine->worker == SIM_WORKER_STOPPED ||
+                         is_early(engine),
+                INVARIANT_WORLD, "%s for a worker that has a step", what);
+}
+
 void sim_engine_submit(void *self, uint32_t index)
 {
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
     bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
-    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || has_stopped || is_early(engine),
-                INVARIANT_WORLD, "a step for a worker that has one");
+    require_free(sim, engine, "a step");
     note_asked(sim, engine);
     sim_engine_begin(sim, engine);
     engine->owes_step = !engine->is_own;
@@ -136,9 +142,7 @@ void sim_engine_ask(void *self, uint32_t index)
 {
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
-    bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
-    SIM_REQUIRE(sim, engine->worker == SIM_WORKER_IDLE || has_stopped || is_early(engine),
-                INVARIANT_WORLD, "a question to a worker that has a step");
+    require_free(sim, engine, "a question");
     note_asked(sim, engine);
     control_ask(&engine->control);
     if (engine->worker == SIM_WORKER_IDLE) {

@@ -213,6 +213,22 @@ static inline bool all_done(void)
     return true;
 }
 
+/* Until all calls have ended; a condemned worker takes its KV along. */
+static inline void run_until_done(void)
+{
+    const struct loop_orders orders = {.load_permille = 1000};
+    uint64_t condemned = rig.fake.engine_condemned;
+    for (uint32_t i = 0; i < PASSES_MAX && !all_done(); i++) {
+        assert_true(pass(&orders));
+        client_move(&rig.clients[i % CLIENTS]);
+        if (rig.fake.engine_condemned != condemned) {
+            condemned = rig.fake.engine_condemned;
+            fake_engine_forget(&rig.engine);
+        }
+    }
+    assert_true(all_done());
+}
+
 static inline void everything_is_back(void)
 {
     const struct loop_orders orders = {.load_permille = 1000};

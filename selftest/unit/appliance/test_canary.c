@@ -108,22 +108,6 @@ static void connect_all(void)
     }
 }
 
-/* Until all calls have ended; a condemned worker takes its KV along. */
-static void run_all(void)
-{
-    const struct loop_orders orders = {.load_permille = 1000};
-    uint64_t condemned = rig.fake.engine_condemned;
-    for (uint32_t i = 0; i < PASSES_MAX && !all_done(); i++) {
-        assert_true(pass(&orders));
-        client_move(&rig.clients[i % CLIENTS]);
-        if (rig.fake.engine_condemned != condemned) {
-            condemned = rig.fake.engine_condemned;
-            fake_engine_forget(&rig.engine);
-        }
-    }
-    assert_true(all_done());
-}
-
 static void wait_passes(uint32_t passes)
 {
     const struct loop_orders orders = {.load_permille = 1000};
@@ -206,7 +190,7 @@ static void test_wrong_canary_costs_the_worker_and_no_token(void **state)
             assert_int_equal(rig.loop.stats.engine_wrong, wrong);
             assert_int_equal(rig.loop.stats.engine_restarts, wrong);
         }
-        run_all();
+        run_until_done();
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
         everything_is_back();
         assert_health(HEALTH_READY, NULL);
@@ -225,7 +209,7 @@ static void test_wrong_canary_of_the_next_worker_ends_the_engine(void **state)
     for (uint32_t i = 0; i < CLIENTS; i++) {
         rig.clients[i].may_fail = true;
     }
-    run_all();
+    run_until_done();
     assert_int_equal(rig.loop.stats.engine_restarts, 1);
     assert_health(HEALTH_FAILED, "canary");
     assert_int_equal(rig.loop.stats.calls_accepted,
@@ -262,7 +246,7 @@ static void test_row_that_is_not_finite_once_costs_no_token_and_no_worker(void *
     for (uint64_t seed = 0; seed < 40; seed++) {
         fresh(seed, bend_not_finite, 5);
         connect_all();
-        run_all();
+        run_until_done();
         assert_int_equal(rig.loop.stats.rows_not_finite, 5 - bends_left);
         assert_true(rig.loop.stats.rows_not_finite > 0);
         /* Each has led to one. */
@@ -279,7 +263,7 @@ static void test_calls_that_are_never_finite_fail_and_hurt_no_others(void **stat
         fresh(seed, bend_first_client, 0);
         connect_all();
         rig.clients[0].may_fail = true;
-        run_all();
+        run_until_done();
         assert_int_equal(rig.loop.stats.calls_failed, CALLS_EACH);
         assert_int_equal(rig.loop.stats.rows_not_finite, CALLS_EACH * CALL_FAULTS_MAX);
         assert_int_equal(rig.loop.stats.calls_completed, (CLIENTS - 1) * CALLS_EACH);
@@ -293,7 +277,7 @@ static void test_impossible_results_cost_the_worker_and_no_token(void **state)
     for (uint64_t seed = 0; seed < 40; seed++) {
         fresh(seed, bend_impossible, 5);
         connect_all();
-        run_all();
+        run_until_done();
         assert_int_equal(rig.loop.stats.engine_wrong, 5 - bends_left);
         assert_int_equal(rig.loop.stats.engine_restarts, 5 - bends_left);
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
@@ -317,7 +301,7 @@ static void test_step_that_never_comes_back_costs_no_token(void **state)
         rig.fake.engine_takes_us = 500;
         fake_engine_forget(&rig.engine);
         rig.fake.engine_dies = true;
-        run_all();
+        run_until_done();
         assert_int_equal(rig.loop.stats.engine_restarts, 1);
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
         everything_is_back();
@@ -357,7 +341,7 @@ static void test_worker_that_scribbles_all_over_the_record_costs_calls_only(void
         }
         atomic_store(&mad, true);
         assert_int_equal(pthread_create(&thread, NULL, scribble_on, &seed), 0);
-        run_all();
+        run_until_done();
         atomic_store(&mad, false);
         pthread_join(thread, NULL);
         everything_is_back();

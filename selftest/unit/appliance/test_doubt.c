@@ -106,27 +106,16 @@ static void fresh(uint64_t seed, void (*engine)(void *context), uint32_t wrong)
     }
 }
 
-/* Until all calls have ended; a condemned worker takes its KV along. */
-static void run_all(void)
+static void run_whole(void)
 {
-    const struct loop_orders orders = {.load_permille = 1000};
-    uint64_t condemned = 0;
-    for (uint32_t i = 0; i < PASSES_MAX && !all_done(); i++) {
-        assert_true(pass(&orders));
-        client_move(&rig.clients[i % CLIENTS]);
-        if (rig.fake.engine_condemned != condemned) {
-            condemned = rig.fake.engine_condemned;
-            fake_engine_forget(&rig.engine);
-        }
-    }
-    assert_true(all_done());
+    run_until_done();
     everything_is_back();
 }
 
 static void test_doubted_steps_that_hold_change_nothing(void **state)
 {
     fresh(3, fake_engine_run, 0);
-    run_all();
+    run_whole();
     assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
     assert_int_equal(rig.loop.stats.steps_doubted, rig.loop.stats.steps);
     assert_int_equal(rig.loop.stats.engine_restarts, 0);
@@ -137,7 +126,7 @@ static void test_step_that_does_not_hold_costs_the_worker_and_no_token(void **st
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         fresh(seed, engine_wrong_now_and_then, 5);
-        run_all();
+        run_whole();
         assert_int_equal(rig.loop.stats.calls_completed, CLIENTS * CALLS_EACH);
         assert_int_equal(rig.loop.stats.engine_inconsistent, 5 - wrong_left);
         assert_true(rig.loop.stats.engine_inconsistent > 0);
@@ -149,7 +138,7 @@ static void test_step_that_does_not_hold_costs_the_worker_and_no_token(void **st
 static void test_worker_that_does_not_compute_twice_is_not_believed(void **state)
 {
     fresh(1, engine_that_never_says, 2);
-    run_all();
+    run_whole();
     assert_int_equal(rig.loop.stats.engine_inconsistent, 2);
 }
 

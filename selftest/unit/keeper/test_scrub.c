@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "appliance/boot/scrub.h"
+#include "appliance/keeper/scrub.h"
 
 static struct scrub scrub;
 static uint8_t memory[SCRUB_SLICES_MAX * 3 + 5];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What: the digests of memory that is never to change (appliance/boot/scrub.h). */
-#include "appliance/boot/scrub.h"
+/* What: the digests of memory that is never to change (appliance/keeper/scrub.h). */
+#include "appliance/keeper/scrub.h"
 
 #include "config/base/assert.h"
 #include "config/base/fnv.h"

@@ -13,7 +13,7 @@
  * Where a GPU serves the keeper has none, and they count as whole.
  */
 #include "appliance/boot/boot.h"
-#include "appliance/boot/scrub.h"
+#include "appliance/keeper/scrub.h"
 
 enum weights_state {
     WEIGHTS_WHOLE, WEIGHTS_SUSPECTED, WEIGHTS_DAMAGED, WEIGHTS_LOADING, WEIGHTS_LOST

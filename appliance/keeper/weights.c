@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the keeper's weights (appliance/boot/weights.h).
+ * What: the keeper's weights (appliance/keeper/weights.h).
  * Invariants: they are written before the first worker starts, and then only while there is no
  * worker; what is read again must have the digests of the boot, to the bit.
  * Bounds: a slice a second while all is well.
  */
-#include "appliance/boot/weights.h"
+#include "appliance/keeper/weights.h"
 
-#include <sys/mman.h>
-#include <time.h>
-
+#include "appliance/clock.h"
 #include "appliance/log.h"
 #include "config/base/assert.h"
 
@@ -18,13 +16,6 @@
 static struct control *control_of(const struct weights *weights)
 {
     return weights->boot->shared.control;
-}
-
-static uint64_t clock_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 /* ---- boot ------------------------------------------------------------------------------------ */
@@ -116,7 +107,7 @@ void weights_suspect(struct weights *weights)
 
 static void look_at_all(struct weights *weights, uint64_t until_us)
 {
-    while (weights->unseen > 0 && clock_us() < until_us) {
+    while (weights->unseen > 0 && clock_us(CLOCK_MONOTONIC) < until_us) {
         if (!look(weights)) {
             return;
         }
@@ -157,7 +148,7 @@ static void load_on(struct weights *weights, uint64_t until_us)
 {
     struct config_error error = {.text = "unknown"};
     while (!boot_load_is_done(&weights->load)) {
-        if (clock_us() >= until_us) {
+        if (clock_us(CLOCK_MONOTONIC) >= until_us) {
             return;
         }
         if (kernels_loading_next(&weights->load.loading, NULL, &error) != STATUS_OK) {
