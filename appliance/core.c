@@ -125,9 +125,10 @@ static void tell_refusals(struct loop *loop)
 
 static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
 {
-    struct arena arena;
+    struct arena arena, kept = boot->kept_arena;
     struct loop_settings settings;
     boot_loop_settings(boot, &settings);
+    settings.kept = &kept;
     if (arena_map(&arena, memory_plan_bytes(&boot->plan, MEMORY_CORE), false) != STATUS_OK ||
         world_linux_init(world, &boot->shared, &boot->step) != STATUS_OK) {
         log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
@@ -136,7 +137,9 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     loop_init(loop, &settings, &world->world, &arena);
     recall_canaries(loop, boot->shared.control);
     config_keys_wipe(boot->keys);
+    loop->settings.kept = NULL;         /* it is taken */
     ASSERT(arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
+    ASSERT(kept.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_KEPT));
     arena_seal(&arena);
 }
 

@@ -88,11 +88,13 @@ static void init_sched(struct loop *loop, const struct sched_settings *settings,
     sched_init(&loop->sched, settings, &wiring, arena);
 }
 
-/* Each domain of the keys has an account of its own. */
-static void add_tenants(struct sched *sched, const struct config_keys *keys)
+/* Each domain of the keys has an account of its own; one that has no keys any more, no weight. */
+static void name_tenants(struct sched *sched, const struct config_keys *keys)
 {
     for (uint32_t i = 0; keys != NULL && i < keys->domains_count; i++) {
-        sched_add_tenant(sched, net_domain_of_key(i), keys->weights[i], keys->domains[i]);
+        if (keys->weights[i] > 0) {
+            sched_name_tenant(sched, net_domain_of_key(i), keys->weights[i], keys->domains[i]);
+        }
     }
 }
 
@@ -106,19 +108,13 @@ static void bind_quotas(struct loop *loop, const struct config_keys *keys)
     net_bind_quotas(&loop->net, &quotas);
 }
 
-/* A domain without keys has no weight. */
 static void admit_anew(struct loop *loop, const struct config_admission *admission)
 {
     const struct config_keys *keys = &admission->keys;
     net_admit_anew(&loop->net, admission, loop->now_us);
     bind_quotas(loop, keys);
     sched_forget_names(&loop->sched);
-    for (uint32_t i = 0; i < keys->domains_count; i++) {
-        if (keys->weights[i] > 0) {
-            sched_name_tenant(&loop->sched, net_domain_of_key(i), keys->weights[i],
-                              keys->domains[i]);
-        }
-    }
+    name_tenants(&loop->sched, keys);
 }
 
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
@@ -128,6 +124,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     struct sched_settings sched;
     struct kvmem_settings kv;
     struct net_settings net;
+    struct arena *kept = settings->kept != NULL ? settings->kept : arena;
     memset(loop, 0, sizeof *loop);
     loop->settings = *settings;
     loop->world = world;
@@ -148,18 +145,18 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     loop->world_us = loop->now_us = world->now_us(world->self);
     loop->started_us = loop->call_done_us = loop->now_us;
     event_log_init(&loop->event_log, limits->events, limits->ended, arena);
-    call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena);
+    call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena, kept);
     call_logprobs_init(&loop->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
     workflow_table_init(&loop->workflows, &limits->workflow, arena);
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_init(&loop->exchange, &exchange, arena);
     init_engines(loop, &kv, arena);
     init_sched(loop, &sched, arena);
-    add_tenants(&loop->sched, settings->keys);
+    name_tenants(&loop->sched, settings->keys);
     const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
                                       .calls = &loop->calls, .exchange = &loop->exchange,
                                       .stats = &loop->stats, .workflows = &loop->workflows,
-                                      .encoder = settings->encoder};
+                                      .encoder = settings->encoder, .kept = kept};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
     bind_quotas(loop, settings->keys);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);

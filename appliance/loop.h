@@ -29,6 +29,8 @@ struct loop_settings {
     uint64_t drain_us;
     bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */
     const struct workflow_encoder *encoder;     /* of struct net_wiring; the lab's */
+    struct arena *kept;             /* for the rows of kind MEMORY_KEPT: as a core that died has
+                                       left it, or zeroed. NULL: they lie in the loop's arena */
 };
 
 struct loop {
@@ -69,6 +71,11 @@ struct loop_orders {
 struct step_layout loop_step_layout(const struct limits *limits);
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab);
+/* What a loop takes of that plan, with what is kept. */
+static inline uint64_t loop_memory_bytes(const struct memory_plan *plan)
+{
+    return memory_plan_bytes(plan, MEMORY_CORE) + memory_plan_bytes(plan, MEMORY_KEPT);
+}
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena);
 /* Listens for the text port at once; the binary protocol waits until the engines are up. */

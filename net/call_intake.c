@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: a CALL frame into a call slot, and a command for the scheduler. A call that has ended
- * before gets the reply that it had then (net/replies.c).
+ * before gets the reply that it had then (net/kept/replies.c).
  *
  * How: decode (fields, ranges), then admit (limits, ids, tokens: changes nothing), then fill a
  * slot. Checks that need the prompt's tokens can still refuse after the slot was taken, because the
@@ -22,7 +22,8 @@
 #include "config/base/bytes.h"
 #include "net/connection.h"
 #include "net/open_calls.h"
-#include "net/replies.h"
+#include "net/kept/progress.h"
+#include "net/kept/replies.h"
 #include "net/stop_text.h"
 
 /* ---- admission: changes nothing -------------------------------------------------------------- */
@@ -247,16 +248,33 @@ static enum status fill_prompt(struct net_frame *frame, struct call *call,
 /* ---- execution, or the reply on record ------------------------------------------------------- */
 
 /* The call that this one repeats, or NULL. The digest tells a different request apart; the length
- * of the prompt makes sure that the tokens fit after it. */
+ * of the prompt makes sure that the tokens fit after it. A part of another request's reply is of no
+ * use any more: as long as a call is open its ids may not be used again, and that one is not. */
 static enum status find_reply(struct net_frame *frame, const struct call *call,
-                                const struct net_reply **reply)
+                              const struct net_reply **reply)
 {
     *reply = net_reply_find(frame->net, call->domain, call->program_id, call->client_call_id);
     bool is_other = *reply != NULL && ((*reply)->request != call->emit.request ||
                                          (*reply)->done.prompt_tokens != call->prompt_tokens);
+    bool is_part = *reply != NULL && net_reply_is_part(*reply);
+    if (is_part && (is_other || (*reply)->done.generated_tokens >= call->max_tokens)) {
+        net_reply_forget(frame->net, *reply);
+        *reply = NULL;
+        return STATUS_OK;
+    }
     return is_other ? net_frame_fault(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
                                call->client_call_id, 0)
                     : STATUS_OK;
+}
+
+/* The call goes on where the core before this one has left it. */
+static void go_on(struct net *net, struct call *call, const struct net_reply *part)
+{
+    ASSERT(part->done.generated_tokens < call->max_tokens);
+    net_reply_tokens(net, part, call->tokens + call->prompt_tokens);
+    call->generated_tokens = call->published_tokens = part->done.generated_tokens;
+    net_reply_forget(net, part);
+    net->stats->calls_continued++;
 }
 
 /* The call as it was when it ended; from here on it is sent like any other. */
@@ -281,14 +299,19 @@ static void replay(struct net *net, struct call *call, const struct net_reply *r
 static void commit(struct net_frame *frame, uint32_t call_index, const struct net_reply *reply)
 {
     struct net *net = frame->net;
-    ASSERT(net->calls->calls[call_index].state == CALL_INTAKE);
+    struct call *call = &net->calls->calls[call_index];
+    ASSERT(call->state == CALL_INTAKE);
     net_connection_attach(net, frame->connection, call_index);
     net_open_insert(net, call_index);
-    if (reply != NULL) {
-        replay(net, &net->calls->calls[call_index], reply);
-        exchange_emit(net->exchange, &net->calls->calls[call_index]);
+    if (reply != NULL && !net_reply_is_part(reply)) {
+        replay(net, call, reply);
+        exchange_emit(net->exchange, call);
         return;
     }
+    if (reply != NULL) {
+        go_on(net, call, reply);
+    }
+    net_progress_begin(net, call);
     exchange_command(net->exchange,
                      &(struct command){.kind = COMMAND_CALL,
                                        .call = call_index});

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "net/connection.h"
-#include "net/replies.h"
+#include "net/kept/progress.h"
+#include "net/kept/replies.h"
 #include "net/workflow/workflow.h"
 
 static void check_order(const struct net *net)
@@ -157,5 +158,6 @@ void net_check(const struct net *net)
     ASSERT(with_client == calls);
     ASSERT(net->stats->connections_open == net->open_count);
     net_replies_check(net);
+    net_progress_check(net);
     net_workflow_check(net);
 }

@@ -25,6 +25,7 @@
 
 #include "net/cancel.h"
 #include "net/open_calls.h"
+#include "net/kept/progress.h"
 #include "net/workflow/workflow.h"
 #include "net/auth/preauth.h"
 #include "net/auth/proxy.h"
@@ -193,6 +194,7 @@ static void abandon_calls(struct net *net, uint32_t index)
     while (connection->calls_count > 0) {
         uint32_t call_index = connection->calls_first;
         struct call *call = &net->calls->calls[call_index];
+        net_progress_end(net, call_index);
         net_open_remove(net, call_index);
         net_connection_detach(net, call_index);
         net_cancel(net, call_index);

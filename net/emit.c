@@ -6,7 +6,7 @@
  *
  * Each accepted call gets exactly one ACCEPT and one terminal frame; token indices are consecutive;
  * DONE carries the digest of the tokens that were framed. Once the terminal frame is in the buffer,
- * the slot is free and the reply is on record (net/replies.c).
+ * the slot is free and the reply is on record (net/kept/replies.c).
  *
  * Back-pressure: news that finds no room stays in the call's slot (`backlog`). Calls of one
  * connection take turns: a call that got a share of the room goes after those that got none. A call
@@ -22,7 +22,8 @@
 
 #include "net/connection.h"
 #include "net/open_calls.h"
-#include "net/replies.h"
+#include "net/kept/progress.h"
+#include "net/kept/replies.h"
 #include "net/stop_text.h"
 #include "net/text.h"
 #include "net/workflow/workflow.h"
@@ -70,6 +71,7 @@ static void let_go(struct net *net, uint32_t call_index, uint64_t now_us)
     struct call *call = &net->calls->calls[call_index];
     ASSERT(call->state == CALL_FINISHED);
     reader_of(net, call)->active_us = now_us;
+    net_progress_end(net, call_index);
     net_open_remove(net, call_index);
     net_connection_detach(net, call_index);
     call_release(net->calls, call_index);
@@ -188,6 +190,7 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
     net_connection_push(net, connection, count, now_us);
     call->emit.digest = wire_digest(call->emit.digest, tokens, tokens_count);
     call->emit.sent_tokens += tokens_count;
+    net_progress_note(net, call);
     return true;
 }
 

@@ -31,7 +31,8 @@
 #include "net/emit.h"
 #include "net/intake.h"
 #include "net/open_calls.h"
-#include "net/replies.h"
+#include "net/kept/progress.h"
+#include "net/kept/replies.h"
 #include "net/workflow/workflow.h"
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
@@ -81,6 +82,7 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
     net_open_plan_memory(plan, limits);
     net_workflow_plan_memory(plan, limits, text_bytes_max(limits, vocab));
     net_replies_plan_memory(plan, limits);
+    net_progress_plan_memory(plan, limits);
     net_auth_plan_memory(plan, limits);
 }
 
@@ -145,7 +147,9 @@ void net_init(struct net *net, const struct net_settings *settings,
                        text_bytes);
     net_open_init(net, arena);
     net_workflow_init(net, text_bytes, arena);
-    net_replies_init(net, arena);
+    struct arena *kept = wiring->kept != NULL ? wiring->kept : arena;
+    net_replies_init(net, arena, kept);
+    net_progress_init(net, kept);
     net_auth_init(net, keys, arena);
 }
 

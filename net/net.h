@@ -73,6 +73,8 @@ struct net_wiring {                  /* what net shares with others; all of it o
     struct stats *stats;
     struct workflow_table *workflows;   /* NULL: none, and FLOW_OPEN is refused */
     const struct workflow_encoder *encoder;     /* of workflows' texts; NULL: the vocabulary */
+    struct arena *kept;             /* what a core that died has left, and its successor takes up:
+                                       replies and progress; NULL: they die with this core */
 };
 
 enum net_state {
@@ -119,7 +121,8 @@ struct net_connection {
 };
 
 struct net_reply;
-struct net_replies {                /* how the last calls ended (net/replies.c) */
+struct net_progress;
+struct net_replies {                /* how the last calls ended (net/kept/replies.c) */
     struct net_reply *records;      /* [limits.replies] */
     uint32_t free;                  /* the first that is free, or CALL_NONE */
     uint64_t kept;                  /* since boot */
@@ -127,6 +130,7 @@ struct net_replies {                /* how the last calls ended (net/replies.c) 
     struct quota quota, tokens_quota;
     uint32_t *tokens;               /* (chunks, NET_REPLY_CHUNK) */
     uint32_t *chunk_next;           /* [chunks]: of the same reply, or of the free ones */
+    bool *chunk_is_used;            /* [chunks]: by a record that was taken up at boot */
     uint32_t chunk_free;
     uint32_t *heads;                /* (domain, program id, call id) -> place of a record */
     uint32_t heads_count;
@@ -201,6 +205,7 @@ struct net {
     uint32_t open_mask;
     uint64_t open_key[2];
     struct net_replies replies;
+    struct net_progress *progress;  /* [limits.calls]: of open calls (net/kept/progress.c) */
     struct net_refusals refusals;
     struct net_flow_intake flow_intake;
     uint64_t emit_us;               /* of the pass that sends (net/workflow/emit.c) */

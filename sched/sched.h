@@ -219,12 +219,11 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct sched_wiring *wiring, struct arena *arena);
 
 /* The trust domain has a place of its own, with this weight and this name; `name` has at most
- * SCHED_TENANT_NAME_BYTES - 1 bytes. Does nothing where tenants are off. BOOT_ONLY. */
-void sched_add_tenant(struct sched *sched, uint64_t domain, uint32_t weight, const char *name);
-/* Later, when the keys have changed: no tenant has a name any more; then each domain gets one, and
- * its weight. One that is new and finds no place shares the account of such. */
-void sched_forget_names(struct sched *sched);
+ * SCHED_TENANT_NAME_BYTES - 1 bytes. One that finds no place shares the account of such. Does
+ * nothing where tenants are off. */
 void sched_name_tenant(struct sched *sched, uint64_t domain, uint32_t weight, const char *name);
+/* The keys have changed: no tenant has a name any more, until each is named again. */
+void sched_forget_names(struct sched *sched);
 
 /* ---- the upper floor ------------------------------------------------------------------------- */
 

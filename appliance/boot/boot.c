@@ -275,7 +275,8 @@ static enum boot_exit fail_kind(const struct boot *boot, enum memory_kind kind)
 
 static enum boot_exit map_kind(struct boot *boot, struct arena *arena, enum memory_kind kind)
 {
-    return arena_map(arena, memory_plan_bytes(&boot->plan, kind), false) == STATUS_OK
+    bool is_shared = kind == MEMORY_KEPT;
+    return arena_map(arena, memory_plan_bytes(&boot->plan, kind), is_shared) == STATUS_OK
                ? BOOT_EXIT_OK
                : fail_kind(boot, kind);
 }
@@ -341,10 +342,19 @@ void boot_forget_worker(struct boot *boot)
     }
 }
 
+void boot_forget_core(struct boot *boot)
+{
+    munmap(boot->kept_arena.base, boot->kept_arena.size_bytes);
+    boot->kept_arena = (struct arena){.base = NULL};
+}
+
 enum boot_exit boot_reserve(struct boot *boot)
 {
     struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = reserve_shared(boot);
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = map_kind(boot, &boot->kept_arena, MEMORY_KEPT);
+    }
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = map_kind(boot, &boot->model_arena, MEMORY_MODEL);
     }

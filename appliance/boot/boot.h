@@ -50,6 +50,7 @@ struct boot {
                                                without rows: not added up yet */
     struct memory_plan gpu_weights_plan;    /* the same of the GPU's */
     struct arena model_arena, weights_arena, shared_arena;
+    struct arena kept_arena;        /* of cores: each takes it from its start, as it was left */
     struct kernels_settings engine; /* of each engine */
     struct kernels_weights *weights;
     struct step step;               /* engine 0's record; step_at() gives the others' */
@@ -72,10 +73,12 @@ static inline bool boot_may_use_gpu(const struct boot *boot)
 {
     return option_engine_kind(&boot->options) != OPTION_ENGINE_KIND_CPU;
 }
-/* Maps model and shared memory, reads the vocabulary. */
+/* Maps model, shared and kept memory, reads the vocabulary. */
 enum boot_exit boot_reserve(struct boot *boot);
 /* In the core: closes and unmaps what only the keeper needs, for workers. */
 void boot_forget_worker(struct boot *boot);
+/* In a worker: unmaps what only cores have. */
+void boot_forget_core(struct boot *boot);
 /* Reads and packs the weights for CPU engines, one tensor at each boot_load_next(), so that the
  * caller can act in between; boot_load_end() makes them read-only. `progress` (permille) may be
  * NULL. */

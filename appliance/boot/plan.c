@@ -139,7 +139,7 @@ uint64_t plan_process_bytes(const struct boot *boot)
 {
     const uint32_t both = 1u << MEMORY_SHARED | 1u << MEMORY_MODEL;
     const uint32_t of_worker = both | 1u << MEMORY_WEIGHTS | 1u << MEMORY_ENGINE;
-    uint64_t core = kinds_bytes(boot, both | 1u << MEMORY_CORE, 0);
+    uint64_t core = kinds_bytes(boot, both | 1u << MEMORY_CORE | 1u << MEMORY_KEPT, 0);
     /* A GPU's worker locks nothing: its driver pins what it needs. */
     uint64_t worker = boot->serves_by_gpu ? 0 : kinds_bytes(boot, of_worker, 1);
     return core > worker ? core : worker;

@@ -107,6 +107,7 @@ static void begin_worker(void *context)
     notify_close(&keeper->notify);
     reload_close(keeper->boot, false);
     listen_forget(keeper->boot);
+    boot_forget_core(keeper->boot);
 }
 
 /* Exit status of a core that has ended. */
@@ -147,7 +148,8 @@ static bool replace_core(struct keeper *keeper, enum boot_exit exit_status)
     }
     wait_for_turn(keeper);
     control_begin_core(keeper->boot->shared.control);
-    log_event(LOG_WARN, "another core takes over: open calls are gone");
+    log_event(LOG_WARN, "another core takes over: connections are gone, replies and open "
+              "calls' tokens are kept");
     return fork_core(keeper) == BOOT_EXIT_OK;
 }
 

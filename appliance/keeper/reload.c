@@ -148,6 +148,9 @@ bool reload_renew(struct reload *reload)
         status = config_keys_load_file(boot->keys, reload->keys_path, &error);
     }
     if (status == STATUS_OK) {
+        status = config_keys_keep_domains(boot->keys, &reload->known, &error);
+    }
+    if (status == STATUS_OK) {
         status = config_quotas_check(boot->keys, &boot->limits, &error);
     }
     if (status != STATUS_OK) {

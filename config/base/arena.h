@@ -22,6 +22,7 @@
 
 enum memory_kind {
     MEMORY_CORE,      /* the core's tables: private */
+    MEMORY_KEPT,      /* what the successor of a core that dies takes up: shared by cores alone */
     MEMORY_SHARED,    /* control page and step records: core and worker */
     MEMORY_MODEL,     /* vocabulary and header: read once, inherited by every role */
     MEMORY_WEIGHTS,   /* packed weights: read once by the keeper, inherited by the worker */

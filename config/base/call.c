@@ -9,18 +9,18 @@ void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t c
 {
     memory_plan_add(plan, MEMORY_CORE, "call slots", calls, sizeof(struct call));
     memory_plan_add(plan, MEMORY_CORE, "call free list", calls, sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "call tokens", calls, (uint64_t)context_tokens *
+    memory_plan_add(plan, MEMORY_KEPT, "call tokens", calls, (uint64_t)context_tokens *
                     sizeof(uint32_t));
 }
 
 void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
-                     struct arena *arena)
+                     struct arena *arena, struct arena *kept)
 {
     ASSERT(calls > 0 && calls < CALL_NONE);
     ASSERT(context_tokens > 0);
     table->calls = arena_take(arena, calls, sizeof(struct call));
     table->free = arena_take(arena, calls, sizeof(uint32_t));
-    uint32_t *tokens = arena_take(arena, calls, (uint64_t)context_tokens * sizeof(uint32_t));
+    uint32_t *tokens = arena_take(kept, calls, (uint64_t)context_tokens * sizeof(uint32_t));
     table->count = calls;
     table->free_count = calls;
     table->context_tokens = context_tokens;

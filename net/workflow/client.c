@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "net/replies.h"
+#include "net/kept/replies.h"
 
 /* ---- the list of a connection ---------------------------------------------------------------- */
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "config/base/bytes.h"
-#include "net/replies.h"
+#include "net/kept/replies.h"
 
 #define EST_INPUT 64u               /* of an input, where the client says nothing */
 

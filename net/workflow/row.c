@@ -16,7 +16,7 @@
 
 #include "config/base/bytes.h"
 #include "config/base/fnv.h"
-#include "net/replies.h"
+#include "net/kept/replies.h"
 
 static uint32_t find_row(const struct workflow *flow, uint32_t number)
 {

@@ -6,7 +6,8 @@ import signal
 import tempfile
 
 from appliance import HANG_S, NOISE, Appliance, is_alive, stop, wait_for
-from protocol import Client
+from frames import STATUSES
+from protocol import PROGRAM, Client
 from test_auth import ALICE, BOB, CAROL
 from test_hostile import EXIT
 from test_reload import Files, is_refused, reload, served
@@ -83,6 +84,71 @@ def test_a_thousand_deaths_under_calls_cost_no_token():
             expect_ids(client, tokens)
         assert a.worker == worker and a.stats()["core_restarts"] >= 1000
     print("  1000 deaths, %d calls, each right" % asked)
+
+
+def test_a_reply_outlives_the_core():
+    """Sent again, its call is answered from the record; another call with its ids is refused."""
+    with Appliance(NOISE) as a:
+        with Client(a.tcp) as c:
+            first = c.generate(1, PROMPT, program=PROGRAM, max_tokens=200).check()
+        for deaths in (1, 2):
+            kill_core(a)
+            a.wait_ready()
+            with Client(a.tcp) as c:
+                again = c.generate(1, PROMPT, again=True, program=PROGRAM, max_tokens=200).check()
+                other = c.generate(1, PROMPT, program=PROGRAM, max_tokens=201)
+                assert STATUSES[other.error["status"]][0] == "BAD_CALL_REUSED", other.error
+            stats = a.stats()
+            assert again.tokens == first.tokens and again.done == first.done
+            assert stats["calls_replayed"] == 1 and stats["tokens_generated"] == 0, stats
+            assert stats["core_restarts"] == deaths
+
+
+def begin(a, prompt, tokens):
+    """Kills the core when a call has as many tokens; returns how many its client has got."""
+    with Client(a.tcp) as c:
+        outcome = c.start(1, prompt, program=PROGRAM, max_tokens=900)
+        while len(outcome.tokens) < tokens:
+            c.step()
+        kill_core(a)
+    a.wait_ready()
+    assert outcome.done is None
+    return len(outcome.tokens)
+
+
+def test_a_call_goes_on_with_the_tokens_that_the_dead_core_left():
+    with Appliance(NOISE) as a:
+        with Client(a.tcp) as c:
+            right = c.generate(1, PROMPT, max_tokens=900).check().tokens
+        had = begin(a, PROMPT, 300)
+        with Client(a.tcp) as c:
+            assert c.generate(1, PROMPT, program=PROGRAM, max_tokens=900).check().tokens == right
+        stats = a.stats()
+        assert stats["calls_continued"] == 1, stats
+        assert stats["tokens_generated"] <= 900 - had + 1, (stats, had)
+
+
+def test_what_a_dead_core_left_of_another_request_is_of_no_use():
+    with Appliance(NOISE) as a:
+        begin(a, PROMPT, 10)
+        with Client(a.tcp) as c:
+            right = c.generate(2, PROMPT + [3], max_tokens=50).check().tokens
+            got = c.generate(1, PROMPT + [3], program=PROGRAM, max_tokens=50).check().tokens
+        assert got == right and a.stats()["calls_continued"] == 0
+
+
+def test_what_a_core_leaves_is_its_domains_own():
+    """Also where the file of keys has changed, which numbers domains."""
+    with served() as (files, a):
+        with Client(a.tcp, key=BOB) as c:
+            right = c.generate(1, PROMPT, program=PROGRAM, max_tokens=50).check().tokens
+        files.write_keys(BOB, CAROL)
+        kill_core(a)
+        a.wait_ready()
+        for key, again in ((CAROL, False), (BOB, True)):
+            with Client(a.tcp, key=key) as c:
+                got = c.generate(1, PROMPT, again=again, program=PROGRAM, max_tokens=50).check()
+                assert got.tokens == right
 
 
 def test_a_step_of_the_dead_core_is_not_taken_for_one_of_the_next():

@@ -76,7 +76,7 @@ static bool take_memory(struct loop_settings *settings)
     memset(&plan, 0, sizeof plan);
     settings->step.layout = loop_step_layout(&of.limits);
     loop_plan_memory(&plan, &of.options, &of.limits, &of.vocab.info);
-    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t bytes = loop_memory_bytes(&plan);
     uint64_t steps = engines * settings->step.layout.total_bytes;
     if (bytes > PLAN_BYTES_MAX || steps > PLAN_BYTES_MAX - bytes) {
         return false;

@@ -9,7 +9,7 @@
 
 #include "net/intake.h"
 #include "net/open_calls.h"
-#include "net/replies.h"
+#include "net/kept/replies.h"
 #include "sched/policy.h"
 #include "selftest/sim/sim.h"
 

@@ -193,7 +193,7 @@ static void take_memory(struct sim *sim, const struct vocab *vocab)
     loop_plan_memory(&plan, &sim->options, &sim->limits, &vocab->info);
     memory_plan_add(&plan, MEMORY_CORE, "step record", sim->limits.engines,
                     sim->step.layout.total_bytes);
-    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t bytes = loop_memory_bytes(&plan);
     SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",
                 (unsigned long long)bytes);
     madvise(sim->arena.base, ARENA_BYTES_MAX, MADV_DONTNEED);

@@ -139,7 +139,7 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
         fail("no memory");
     }
     event_log_init(&bench.event_log, EVENTS_COUNT, 0, &arena);
-    call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena);
+    call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena, &arena);
     exchange_init(&bench.exchange, &(struct exchange_counts){.commands = COMMANDS, .calls = calls},
                   &arena);
     kvmem_init(&bench.kv, &kv, &arena);

@@ -22,7 +22,7 @@ static int map_memory(struct lab *lab)
     loop_plan_memory(&plan, &lab->options, &lab->limits, &lab->vocab.info);
     memory_plan_add(&plan, MEMORY_CORE, "step records", lab->limits.engines,
                     lab->step.layout.total_bytes);
-    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t bytes = loop_memory_bytes(&plan);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {

@@ -53,20 +53,6 @@ void sched_tenant_init(struct sched *sched, struct arena *arena)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-void sched_add_tenant(struct sched *sched, uint64_t domain, uint32_t weight, const char *name)
-{
-    struct sched_tenants *tenants = &sched->tenants;
-    size_t bytes = strlen(name);
-    ASSERT(weight > 0 && bytes > 0 && bytes < SCHED_TENANT_NAME_BYTES);
-    if (sched->settings.tenants == 1) {
-        return;
-    }
-    ASSERT(tenants->count < sched->settings.tenants);
-    struct sched_tenant *tenant = &tenants->of[tenants->count++];
-    *tenant = (struct sched_tenant){.domain = domain, .weight = weight};
-    memcpy(tenant->name, name, bytes);
-}
-
 void sched_forget_names(struct sched *sched)
 {
     for (uint32_t i = 1; i < sched->tenants.count; i++) {

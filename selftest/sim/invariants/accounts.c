@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "net/replies.h"
+#include "net/kept/replies.h"
 #include "selftest/sim/sim.h"
 
 struct held {

@@ -22,7 +22,7 @@ static int set_up(void **state)
 {
     struct arena *arena = test_arena();
     stats = (struct stats){.engine_restarts = 3};
-    call_table_init(&calls, 4, 8, arena);
+    call_table_init(&calls, 4, 8, arena, arena);
     sched.calls = &calls;
     for (uint32_t i = 0; i < ENGINES; i++) {
         engines[i] = (struct engine){.index = i, .stats = &stats, .state = WORLD_ENGINE_IDLE,

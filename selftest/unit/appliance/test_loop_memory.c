@@ -22,7 +22,7 @@ static void assert_agrees(uint32_t engines, uint32_t odd)
     struct step step = {.layout = loop_step_layout(&rig.limits)};
     step.base = arena_take(arena, engines, step.layout.total_bytes);
     loop_plan_memory(&plan, &rig.options, &rig.limits, &no_vocab);
-    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t bytes = loop_memory_bytes(&plan);
     arena_init(&own, arena_take(arena, 1, bytes), bytes);
     const struct loop_settings settings = {
         .options = &rig.options, .limits = &rig.limits, .vocab = &rig.vocab, .model_name = "fake",

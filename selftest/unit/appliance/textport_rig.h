@@ -181,7 +181,7 @@ static inline int set_up(void **state)
                              .uptime_us = 9000000};
     config_defaults(&options);
     event_log_init(&event_log, 128, 32, arena);
-    call_table_init(&calls, 3, 64, arena);
+    call_table_init(&calls, 3, 64, arena, arena);
     kvmem_init(&kv, &(struct kvmem_settings){.device_blocks = 16, .host_blocks = 5,
                                              .block_tokens = 16, .calls = 3, .holders = 1,
                                              .blocks_per_call = 4}, arena);

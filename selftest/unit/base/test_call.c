@@ -12,7 +12,7 @@
 static void test_take_all_then_none_then_release_all(void **state)
 {
     struct call_table table;
-    call_table_init(&table, 3, 16, test_arena());
+    call_table_init(&table, 3, 16, test_arena(), test_arena());
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(call_take(&table, 0), i);
     }
@@ -30,7 +30,7 @@ static void test_take_all_then_none_then_release_all(void **state)
 static void test_release_of_a_running_or_listed_call_asserts(void **state)
 {
     struct call_table table;
-    call_table_init(&table, 2, 16, test_arena());
+    call_table_init(&table, 2, 16, test_arena(), test_arena());
     uint32_t index = call_take(&table, 0);
     table.calls[index].state = CALL_RUNNING;
     expect_assert_failure(call_release(&table, index));
@@ -45,7 +45,7 @@ static void test_emit_marks_a_call_once(void **state)
     struct call_table table;
     struct exchange exchange;
     struct arena *arena = test_arena();
-    call_table_init(&table, 4, 16, arena);
+    call_table_init(&table, 4, 16, arena, arena);
     exchange_init(&exchange, &(struct exchange_counts){.commands = 8, .calls = 4},
                   arena);
     uint32_t index = call_take(&table, 0);

@@ -77,7 +77,7 @@ static void test_events_say_whose_they_are_and_no_whole_id(void **state)
     struct arena *arena = test_arena();
     struct call_table table;
     (void)state;
-    call_table_init(&table, 4, 16, arena);
+    call_table_init(&table, 4, 16, arena, arena);
     event_log_init(&event_log, 4, 0, arena);
     uint32_t slot = call_take(&table, 0);
     struct call *call = &table.calls[slot];

@@ -19,6 +19,7 @@
 #define FIXTURE_CONTROL (FIXTURE_TOKENS - 1u)    /* it has no text of its own */
 
 static const char *fixture_token_texts[FIXTURE_TOKENS - FIXTURE_TEXT_TOKEN];
+static struct arena *fixture_kept;      /* of what a core's successor takes up; NULL: as the rest */
 
 uint64_t vocab_scratch_bytes(uint32_t text_bytes_max)
 {
@@ -154,17 +155,21 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
         .access = {.tcp_needs_key = keys != NULL},
     };
     f->limits.keys = keys != NULL ? CONFIG_KEYS_MAX : 0;
-    call_table_init(&f->calls, limits->calls, limits->context_tokens, arena);
+    struct arena *kept = fixture_kept != NULL ? fixture_kept : arena;
+    call_table_init(&f->calls, limits->calls, limits->context_tokens, arena, kept);
     call_logprobs_init(&f->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
     exchange_init(&f->exchange,
                   &(struct exchange_counts){.commands = limits->commands, .calls = limits->calls,
                                             .workflows = limits->workflow.workflows}, arena);
-    uint64_t before = arena->used_bytes;
+    uint64_t before = arena->used_bytes, kept_before = kept->used_bytes;
     net_plan_memory(&f->plan, &f->limits, &f->vocab.info);
     net_init(&f->net, &settings, keys,
              &(struct net_wiring){.world = &f->fake.world, .vocab = &f->vocab, .calls = &f->calls,
-                                 .exchange = &f->exchange, .stats = &f->stats}, arena);
-    ASSERT(arena->used_bytes - before == memory_plan_bytes(&f->plan, MEMORY_CORE));
+                                 .exchange = &f->exchange, .stats = &f->stats,
+                                 .kept = fixture_kept}, arena);
+    uint64_t apart = kept != arena ? kept->used_bytes - kept_before : 0;
+    ASSERT(arena->used_bytes - before + apart == memory_plan_bytes(&f->plan, MEMORY_CORE) +
+                       memory_plan_bytes(&f->plan, MEMORY_KEPT));
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));
 }

@@ -8,7 +8,7 @@
  */
 #include "selftest/unit/net/net_client.h"
 
-#include "net/replies.h"
+#include "net/kept/replies.h"
 
 /* Sends the call, lets it generate `tokens` times (call id + index) and end; takes the answer. */
 static void run_call(struct fixture *f, uint32_t peer, const struct wire_call *call,

@@ -80,7 +80,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     assert_true(kv->device_blocks + kv->host_blocks <= BENCH_BLOCKS_MAX);
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
-    call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena);
+    call_table_init(&bench.calls, BENCH_CALLS, BENCH_CONTEXT, arena, arena);
     call_logprobs_init(&bench.calls, BENCH_CONTEXT, BENCH_ENTRIES, arena);
     const struct workflow_limits flows = {
         .workflows = settings->workflow.workflows, .nodes = BENCH_NODES, .pieces = BENCH_PIECES,

@@ -78,7 +78,7 @@ static void start(enum sched_policy policy, uint32_t calls)
     arena_init(&arena, memory, memory_bytes);
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
-    call_table_init(&bench.calls, calls, CONTEXT, &arena);
+    call_table_init(&bench.calls, calls, CONTEXT, &arena, &arena);
     exchange_init(&bench.exchange,
                   &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = calls}, &arena);
     kv.holders = settings.programs;

@@ -246,7 +246,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     settings.wait_max_us = 1000;
     settings.calls = 200;
     settings.programs = 200;
-    call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena);
+    call_table_init(&bench->calls, 200, BENCH_CONTEXT, arena, arena);
     exchange_init(&bench->exchange, &(struct exchange_counts){.commands = 256, .calls = 200},
                   arena);
     struct kvmem_settings kv = bench_kv(16);

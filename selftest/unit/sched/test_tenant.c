@@ -66,7 +66,7 @@ static void test_tenants_that_want_more_have_rows_by_weight(void **state)
 {
     (void)state;
     start(SCHED_PLAS, TENANTS, 400);
-    sched_add_tenant(&b->sched, BOB, 3, "bob");
+    sched_name_tenant(&b->sched, BOB, 3, "bob");
     calls_of(ALICE, 10, 60);
     calls_of(BOB, 10, 60);
     uint32_t rows = rows_of(BOB, 40);
@@ -222,7 +222,7 @@ static void test_domains_without_a_place_share_one(void **state)
 {
     (void)state;
     start(SCHED_FCFS, 2, 400);
-    sched_add_tenant(&b->sched, ALICE, 2, "alice");
+    sched_name_tenant(&b->sched, ALICE, 2, "alice");
     call_of(ALICE, 1, 4);
     call_of(BOB, 1, 4);
     call_of(BOB + 1, 1, 4);
@@ -249,7 +249,7 @@ static void test_names_and_weights_change_while_programs_run(void **state)
 {
     (void)state;
     start(SCHED_PLAS, TENANTS, 400);
-    sched_add_tenant(&b->sched, BOB, 3, "bob");
+    sched_name_tenant(&b->sched, BOB, 3, "bob");
     calls_of(ALICE, 10, 60);
     calls_of(BOB, 10, 60);
     rows_of(BOB, 10);
@@ -331,8 +331,8 @@ static void test_a_tenant_that_wants_more_leaves_the_small_share(void **state)
     settings.small_permille = 250;
     b = bench_start(&settings, 16);
     programs = 0;
-    sched_add_tenant(&b->sched, ALICE, 1, "alice");
-    sched_add_tenant(&b->sched, BOB, 1, "bob");
+    sched_name_tenant(&b->sched, ALICE, 1, "alice");
+    sched_name_tenant(&b->sched, BOB, 1, "bob");
     for (uint32_t i = 0; i < 3; i++) {
         call_of(ALICE, 8, 8);
     }

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: replies of ended calls, by (domain, program id, call id). Only net/ includes this. */
+/*
+ * What: replies of ended calls, by (domain, program id, call id), and the parts of replies of calls
+ * that were open when the core before this one died. Only net/ includes this.
+ */
 #include "net/net.h"
 
-struct net_reply {
+struct net_reply {                  /* up to `number` it is written once, and `check` is of that */
     uint64_t domain;
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];  /* the key, with domain and done.call_id */
     uint64_t request;               /* net_reply_request() of its CALL */
-    struct wire_done done;          /* as it was framed for the client */
-    uint64_t number;                /* counted since boot, from 1; 0: free */
+    struct wire_done done;          /* as it was framed for the client; of a part: finish is 0 */
     uint32_t chunk;                 /* of its first tokens, or CALL_NONE */
+    uint64_t number;                /* counted since boot, from 1; 0: free */
+    uint64_t check;                 /* digest of all above */
     uint32_t chain_next;            /* record with the same hash, or CALL_NONE */
     uint32_t next;                  /* the next one of its account, or of the free ones */
 };
 
 void net_replies_plan_memory(struct memory_plan *plan, const struct limits *limits);
-void net_replies_init(struct net *net, struct arena *arena);
+/* Takes up what is whole of the replies in `kept`; their number 0 stands for none. */
+void net_replies_init(struct net *net, struct arena *arena, struct arena *kept);
 /* A digest of the payload of a CALL. A second CALL with the same ids must have the same. */
 uint64_t net_reply_request(const uint8_t *payload, uint32_t payload_bytes);
 /* How the call with these ids ended, or NULL. */
@@ -25,6 +30,21 @@ const struct net_reply *net_reply_find(const struct net *net, uint64_t domain,
  * its minimum. A call that failed is not kept; nor is one for which there is no room beside what
  * others have as minimums. */
 void net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done);
+/* A part of a reply: the first tokens of a call that is to go on when its client sends it again. */
+struct net_reply_part {
+    uint64_t domain;
+    uint8_t program_id[CALL_PROGRAM_ID_BYTES];
+    uint64_t call_id, request;
+    const uint32_t *tokens;         /* [tokens_count] */
+    uint32_t prompt_tokens, tokens_count;
+};
+/* As net_reply_keep(). */
+void net_reply_keep_part(struct net *net, const struct net_reply_part *part);
+static inline bool net_reply_is_part(const struct net_reply *reply)
+{
+    return reply->done.finish == CALL_FINISH_NONE;
+}
+void net_reply_forget(struct net *net, const struct net_reply *reply);
 /* Its done.generated_tokens tokens. */
 void net_reply_tokens(const struct net *net, const struct net_reply *reply,
                         uint32_t *tokens);

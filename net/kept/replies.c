@@ -14,12 +14,16 @@
  * or refused. There is always a chunk where quotas have room: each record wastes less than one, and
  * there is one more for each. A record is found in its own trust domain only.
  *
+ * Death: records and tokens lie in memory that the core's successor takes up. It takes a record
+ * whose check word and digest of tokens agree, so one that was half written, or half forgotten, is
+ * as if it had not been; all that links records is made anew.
+ *
  * Bounds: one copy of the tokens. A record leaves once, so keeping one is O(accounts) amortised. A
  * chain is as short as those of open calls.
  * Why not a ring: its oldest record is of any account.
  * Why not failed calls: they have no answer to repeat, and the client may try again.
  */
-#include "net/replies.h"
+#include "net/kept/replies.h"
 
 #include <string.h>
 
@@ -38,44 +42,12 @@ static uint32_t chunks_count(const struct limits *limits)
 void net_replies_plan_memory(struct memory_plan *plan, const struct limits *limits)
 {
     uint64_t chunks = chunks_count(limits);
-    memory_plan_add(plan, MEMORY_CORE, "net replies", limits->replies, sizeof(struct net_reply));
+    memory_plan_add(plan, MEMORY_KEPT, "net replies", limits->replies, sizeof(struct net_reply));
     memory_plan_add(plan, MEMORY_CORE, "net reply heads", heads_count(limits), sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "net reply tokens", chunks * NET_REPLY_CHUNK,
+    memory_plan_add(plan, MEMORY_KEPT, "net reply tokens", chunks * NET_REPLY_CHUNK,
                     sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "net reply chunks", chunks, sizeof(uint32_t));
-}
-
-/* A list of all, in order. */
-static void link_all(uint32_t *next, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        next[i] = i + 1 < count ? i + 1 : CALL_NONE;
-    }
-}
-
-void net_replies_init(struct net *net, struct arena *arena)
-{
-    const struct limits *limits = net->settings.limits;
-    struct net_replies *replies = &net->replies;
-    uint32_t heads = heads_count(limits), chunks = chunks_count(limits);
-    ASSERT(limits->replies == 0 || limits->reply_tokens >= limits->context_tokens);
-    *replies = (struct net_replies){.heads_count = heads};
-    replies->records = arena_take(arena, limits->replies, sizeof(struct net_reply));
-    replies->heads = arena_take(arena, heads, sizeof(uint32_t));
-    replies->tokens = arena_take(arena, (uint64_t)chunks * NET_REPLY_CHUNK, sizeof(uint32_t));
-    replies->chunk_next = arena_take(arena, chunks, sizeof(uint32_t));
-    link_all(replies->chunk_next, chunks);
-    for (uint32_t i = 0; i < heads; i++) {
-        replies->heads[i] = CALL_NONE;
-    }
-    for (uint32_t i = 0; i < limits->replies; i++) {
-        replies->records[i].next = i + 1 < limits->replies ? i + 1 : CALL_NONE;
-    }
-    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
-        replies->of[i].first = replies->of[i].last = CALL_NONE;
-    }
-    quota_init(&replies->quota, limits->replies);
-    quota_init(&replies->tokens_quota, limits->reply_tokens);
+    memory_plan_add(plan, MEMORY_KEPT, "net reply chunks", chunks, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "net reply chunks used", chunks, sizeof(bool));
 }
 
 uint64_t net_reply_request(const uint8_t *payload, uint32_t payload_bytes)
@@ -184,22 +156,38 @@ static void unchain(struct net *net, uint32_t place)
     *link = reply->chain_next;
 }
 
-static void forget_oldest(struct net *net, uint32_t account)
+/* The record after `previous` in the account's list; CALL_NONE stands for before the first. */
+static void forget_after(struct net *net, uint32_t account, uint32_t previous)
 {
     struct net_replies *replies = &net->replies;
-    uint32_t place = replies->of[account].first;
+    uint32_t *link = previous != CALL_NONE ? &replies->records[previous].next
+                                           : &replies->of[account].first;
+    uint32_t place = *link;
     struct net_reply *reply = &replies->records[place];
     ASSERT(reply->number != 0 && quota_account(reply->domain) == account);
     unchain(net, place);
     free_tokens(net, reply->chunk);
     quota_give(&replies->quota, account, 1);
     quota_give(&replies->tokens_quota, account, reply->done.generated_tokens);
-    replies->of[account].first = reply->next;
+    *link = reply->next;
     if (reply->next == CALL_NONE) {
-        replies->of[account].last = CALL_NONE;
+        replies->of[account].last = previous;
     }
     *reply = (struct net_reply){.next = replies->free};
     replies->free = place;
+}
+
+/* Walks the account's list: only parts go before their time, each once. */
+void net_reply_forget(struct net *net, const struct net_reply *reply)
+{
+    const struct net_replies *replies = &net->replies;
+    uint32_t account = quota_account(reply->domain), previous = CALL_NONE;
+    uint32_t place = (uint32_t)(reply - replies->records);
+    for (uint32_t at = replies->of[account].first; at != place; at = replies->records[at].next) {
+        ASSERT(at != CALL_NONE);
+        previous = at;
+    }
+    forget_after(net, account, previous);
 }
 
 /* The account whose oldest record goes, so that another with so many tokens has room. */
@@ -225,49 +213,201 @@ static bool make_room(struct net *net, uint32_t account, uint32_t tokens)
         if (victim == QUOTA_ACCOUNT_NONE) {
             return false;
         }
-        forget_oldest(net, victim);
+        forget_after(net, victim, CALL_NONE);
     }
     return true;
 }
 
-/* A free record becomes the youngest of the account. */
-static uint32_t append(struct net *net, uint32_t account)
+static uint64_t check_of(const struct net_reply *reply)
+{
+    return fnv_add_words(FNV_START, reply, offsetof(struct net_reply, check));
+}
+
+/* Into the lists; the record is whole. */
+static void enter(struct net *net, uint32_t place)
 {
     struct net_replies *replies = &net->replies;
-    uint32_t place = replies->free, last = replies->of[account].last;
-    ASSERT(place != CALL_NONE);
-    replies->free = replies->records[place].next;
+    struct net_reply *reply = &replies->records[place];
+    uint32_t account = quota_account(reply->domain), last = replies->of[account].last;
+    uint32_t *head = head_of(net, reply->domain, reply->program_id, reply->done.call_id);
     if (last != CALL_NONE) {
         replies->records[last].next = place;
     } else {
         replies->of[account].first = place;
     }
     replies->of[account].last = place;
-    return place;
+    reply->next = CALL_NONE;
+    reply->chain_next = *head;
+    *head = place;
+    quota_take(&replies->quota, account, 1);
+    quota_take(&replies->tokens_quota, account, reply->done.generated_tokens);
+}
+
+/* `done` says how many tokens there are. */
+static void keep(struct net *net, const struct net_reply_part *part, const struct wire_done *done)
+{
+    struct net_replies *replies = &net->replies;
+    ASSERT(net_reply_find(net, part->domain, part->program_id, part->call_id) == NULL);
+    if (!make_room(net, quota_account(part->domain), done->generated_tokens)) {
+        return;
+    }
+    uint32_t place = replies->free;
+    ASSERT(place != CALL_NONE);
+    struct net_reply *reply = &replies->records[place];
+    replies->free = reply->next;
+    *reply = (struct net_reply){
+        .domain = part->domain, .request = part->request, .done = *done,
+        .chunk = write_tokens(net, part->tokens, done->generated_tokens),
+        .number = ++replies->kept};
+    memcpy(reply->program_id, part->program_id, sizeof reply->program_id);
+    reply->check = check_of(reply);
+    enter(net, place);
 }
 
 void net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done)
 {
-    struct net_replies *replies = &net->replies;
-    uint32_t tokens = done->generated_tokens;
     if (net->settings.limits->replies == 0 || done->finish == CALL_FINISH_FAILED) {
         return;
     }
-    ASSERT(net_reply_find(net, call->domain, call->program_id, done->call_id) == NULL);
-    if (!make_room(net, call->account, tokens)) {
+    struct net_reply_part whole = {.domain = call->domain, .call_id = done->call_id,
+                                   .request = call->emit.request,
+                                   .tokens = call->tokens + call->prompt_tokens};
+    memcpy(whole.program_id, call->program_id, sizeof whole.program_id);
+    keep(net, &whole, done);
+}
+
+void net_reply_keep_part(struct net *net, const struct net_reply_part *part)
+{
+    if (net->settings.limits->replies == 0) {
         return;
     }
-    uint32_t place = append(net, call->account);
-    uint32_t *head = head_of(net, call->domain, call->program_id, done->call_id);
-    struct net_reply *reply = &replies->records[place];
-    *reply = (struct net_reply){
-        .domain = call->domain, .request = call->emit.request, .done = *done,
-        .number = ++replies->kept, .next = CALL_NONE, .chain_next = *head,
-        .chunk = write_tokens(net, call->tokens + call->prompt_tokens, tokens)};
-    memcpy(reply->program_id, call->program_id, sizeof reply->program_id);
-    quota_take(&replies->quota, call->account, 1);
-    quota_take(&replies->tokens_quota, call->account, tokens);
-    *head = place;
+    const struct wire_done done = {
+        .call_id = part->call_id, .prompt_tokens = part->prompt_tokens,
+        .generated_tokens = part->tokens_count,
+        .digest = wire_digest(WIRE_DIGEST_START, part->tokens, part->tokens_count)};
+    keep(net, part, &done);
+}
+
+/* ---- taking up what a core has left ---------------------------------------------------------- */
+
+static uint32_t chunks_of(uint32_t tokens)
+{
+    return tokens / NET_REPLY_CHUNK + (tokens % NET_REPLY_CHUNK != 0);
+}
+
+/* True when so many chunks that no other record has hold the tokens that it ended with. */
+static bool has_its_tokens(const struct net *net, const struct net_reply *reply)
+{
+    const struct net_replies *replies = &net->replies;
+    uint32_t chunks = chunks_count(net->settings.limits), rest = reply->done.generated_tokens;
+    uint64_t digest = WIRE_DIGEST_START;
+    uint32_t at = reply->chunk;
+    for (uint32_t i = chunks_of(rest); i > 0; i--) {
+        if (at >= chunks || replies->chunk_is_used[at]) {
+            return false;
+        }
+        digest = wire_digest(digest, tokens_of(net, at), part_of_chunk(rest));
+        rest -= part_of_chunk(rest);
+        at = replies->chunk_next[at];
+    }
+    return at == CALL_NONE && digest == reply->done.digest;
+}
+
+static bool is_whole(const struct net *net, const struct net_reply *reply)
+{
+    const struct net_replies *replies = &net->replies;
+    uint32_t account = quota_account(reply->domain), tokens = reply->done.generated_tokens;
+    return reply->number != 0 && reply->check == check_of(reply) &&
+           tokens <= net->settings.limits->context_tokens && has_its_tokens(net, reply) &&
+           quota_room(&replies->tokens_quota, account) >= tokens &&
+           net_reply_find(net, reply->domain, reply->program_id, reply->done.call_id) == NULL;
+}
+
+/* Two lists that ascend by number, as one. */
+static uint32_t merge(struct net_reply *records, uint32_t a, uint32_t b)
+{
+    uint32_t merged = CALL_NONE, *link = &merged;
+    while (a != CALL_NONE && b != CALL_NONE) {
+        uint32_t *least = records[a].number < records[b].number ? &a : &b;
+        *link = *least;
+        link = &records[*least].next;
+        *least = *link;
+    }
+    *link = a != CALL_NONE ? a : b;
+    return merged;
+}
+
+/* All records in a list that ascends by number. lists[i] has none, or 2^i of them. */
+static uint32_t sort(struct net_reply *records, uint32_t count)
+{
+    uint32_t lists[32], all = CALL_NONE;
+    memset(lists, 0xff, sizeof lists);
+    for (uint32_t at = 0; at < count; at++) {
+        uint32_t i = 0, list = at;
+        records[at].next = CALL_NONE;
+        for (; lists[i] != CALL_NONE; i++) {
+            list = merge(records, lists[i], list);
+            lists[i] = CALL_NONE;
+        }
+        lists[i] = list;
+    }
+    for (uint32_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        all = merge(records, all, lists[i]);
+    }
+    return all;
+}
+
+static void take_up(struct net *net)
+{
+    struct net_replies *replies = &net->replies;
+    uint32_t next = CALL_NONE;
+    for (uint32_t at = sort(replies->records, net->settings.limits->replies); at != CALL_NONE;
+         at = next) {
+        struct net_reply *reply = &replies->records[at];
+        next = reply->next;
+        if (!is_whole(net, reply)) {
+            *reply = (struct net_reply){.next = replies->free};
+            replies->free = at;
+            continue;
+        }
+        for (uint32_t of = reply->chunk; of != CALL_NONE; of = replies->chunk_next[of]) {
+            replies->chunk_is_used[of] = true;
+        }
+        replies->kept = reply->number;
+        enter(net, at);
+    }
+}
+
+void net_replies_init(struct net *net, struct arena *arena, struct arena *kept)
+{
+    const struct limits *limits = net->settings.limits;
+    struct net_replies *replies = &net->replies;
+    uint32_t heads = heads_count(limits), chunks = chunks_count(limits);
+    ASSERT(limits->replies == 0 || limits->reply_tokens >= limits->context_tokens);
+    *replies = (struct net_replies){.heads_count = heads, .free = CALL_NONE,
+                                    .chunk_free = CALL_NONE};
+    replies->records = arena_take(kept, limits->replies, sizeof(struct net_reply));
+    replies->heads = arena_take(arena, heads, sizeof(uint32_t));
+    replies->tokens = arena_take(kept, (uint64_t)chunks * NET_REPLY_CHUNK, sizeof(uint32_t));
+    replies->chunk_next = arena_take(kept, chunks, sizeof(uint32_t));
+    replies->chunk_is_used = arena_take(arena, chunks, sizeof(bool));
+    for (uint32_t i = 0; i < heads; i++) {
+        replies->heads[i] = CALL_NONE;
+    }
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        replies->of[i].first = replies->of[i].last = CALL_NONE;
+    }
+    quota_init(&replies->quota, limits->replies);
+    quota_init(&replies->tokens_quota, limits->reply_tokens);
+    if (limits->replies > 0) {
+        take_up(net);
+    }
+    for (uint32_t i = chunks; i-- > 0;) {
+        if (!replies->chunk_is_used[i]) {
+            replies->chunk_next[i] = replies->chunk_free;
+            replies->chunk_free = i;
+        }
+    }
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */
@@ -292,7 +432,7 @@ static uint32_t check_account(const struct net *net, uint32_t account, uint32_t 
         uint32_t linked = chunks_from(net, reply->chunk), count = reply->done.generated_tokens;
         ASSERT(last == CALL_NONE || replies->records[last].number < reply->number);
         ASSERT(net_reply_find(net, reply->domain, reply->program_id, reply->done.call_id) == reply);
-        ASSERT(linked == count / NET_REPLY_CHUNK + (count % NET_REPLY_CHUNK != 0));
+        ASSERT(linked == chunks_of(count));
         *chunks += linked;
         tokens += count;
         records++;
