@@ -54,11 +54,16 @@ void control_begin(struct control_engine *control, uint32_t epoch)
     atomic_store(&control->worker_epoch, epoch);
 }
 
+void control_leave(struct control_engine *control)
+{
+    atomic_store(&control->left, atomic_load(&control->submitted));
+    control_ask(control);               /* the core may have died before it woke the worker */
+}
+
 void control_begin_core(struct control *control)
 {
     for (uint32_t i = 0; i < control->engines_count; i++) {
-        atomic_store(&control->engines[i].left, atomic_load(&control->engines[i].submitted));
-        control_ask(&control->engines[i]);      /* it may have died before it woke the worker */
+        control_leave(&control->engines[i]);
     }
     atomic_store(&control->health, 0);
     atomic_store(&control->is_quiet, 0);

@@ -106,6 +106,8 @@ void control_hush(int bell);
 void control_begin(struct control_engine *control, uint32_t epoch);
 /* Keeper: there is no core now; the next one takes over, and writes the core's words. */
 void control_begin_core(struct control *control);
+/* The part of it that is of one engine: its last step is that of a core that has died. */
+void control_leave(struct control_engine *control);
 /* Core, before all else: the steps up to now are not its own. The worker is ready once it has done
  * the last of them. */
 void control_adopt(struct control_view *view, const struct control_engine *control);

@@ -153,6 +153,12 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_auth_init(net, keys, arena);
 }
 
+void net_take_up(struct net *net)
+{
+    net_replies_take_up(net);
+    net_progress_take_up(net);
+}
+
 void net_bind_quotas(struct net *net, const struct quotas *quotas)
 {
     quota_bind(&net->quota, quotas, QUOTA_CONNECTIONS);

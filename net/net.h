@@ -226,6 +226,9 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
+/* After the first net_bind_quotas(), before all else: takes up what is whole of what a core that
+ * died has left in wiring.kept. O(replies * log replies + their tokens). BOOT_ONLY. */
+void net_take_up(struct net *net);
 /* How connections and replies are divided among accounts from now on. O(accounts). */
 void net_bind_quotas(struct net *net, const struct quotas *quotas);
 /* Starts to accept connections on a listening handle (-1: off). */

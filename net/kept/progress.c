@@ -57,7 +57,11 @@ void net_progress_init(struct net *net, struct arena *kept)
     uint32_t calls = net->settings.limits->calls;
     ASSERT(calls == net->calls->count);
     net->progress = arena_take(kept, calls, sizeof(struct net_progress));
-    for (uint32_t slot = 0; slot < calls; slot++) {
+}
+
+void net_progress_take_up(struct net *net)
+{
+    for (uint32_t slot = 0; slot < net->calls->count; slot++) {
         take_up(net, slot);
         net_progress_end(net, slot);
     }

@@ -15,8 +15,9 @@ struct net_progress {               /* of the call in this slot */
 };
 
 void net_progress_plan_memory(struct memory_plan *plan, const struct limits *limits);
-/* Makes what a core has left of its open calls into parts of replies. After net_replies_init(). */
 void net_progress_init(struct net *net, struct arena *kept);
+/* Makes what a core has left of its open calls into parts of replies. */
+void net_progress_take_up(struct net *net);
 /* The call is open from now on; its tokens may be taken up, unless log probabilities go with them,
  * which are not kept. */
 void net_progress_begin(struct net *net, const struct call *call);

@@ -357,7 +357,7 @@ static uint32_t sort(struct net_reply *records, uint32_t count)
     return all;
 }
 
-static void take_up(struct net *net)
+static void take_up_records(struct net *net)
 {
     struct net_replies *replies = &net->replies;
     uint32_t next = CALL_NONE;
@@ -399,10 +399,15 @@ void net_replies_init(struct net *net, struct arena *arena, struct arena *kept)
     }
     quota_init(&replies->quota, limits->replies);
     quota_init(&replies->tokens_quota, limits->reply_tokens);
-    if (limits->replies > 0) {
-        take_up(net);
+}
+
+void net_replies_take_up(struct net *net)
+{
+    struct net_replies *replies = &net->replies;
+    if (net->settings.limits->replies > 0) {
+        take_up_records(net);
     }
-    for (uint32_t i = chunks; i-- > 0;) {
+    for (uint32_t i = chunks_count(net->settings.limits); i-- > 0;) {
         if (!replies->chunk_is_used[i]) {
             replies->chunk_next[i] = replies->chunk_free;
             replies->chunk_free = i;

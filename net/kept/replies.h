@@ -19,8 +19,9 @@ struct net_reply {                  /* up to `number` it is written once, and `c
 };
 
 void net_replies_plan_memory(struct memory_plan *plan, const struct limits *limits);
-/* Takes up what is whole of the replies in `kept`; their number 0 stands for none. */
 void net_replies_init(struct net *net, struct arena *arena, struct arena *kept);
+/* What is whole of the replies in `kept`; number 0 stands for none. */
+void net_replies_take_up(struct net *net);
 /* A digest of the payload of a CALL. A second CALL with the same ids must have the same. */
 uint64_t net_reply_request(const uint8_t *payload, uint32_t payload_bytes);
 /* How the call with these ids ended, or NULL. */

@@ -361,7 +361,8 @@ static void spoil_own(struct sim *sim, struct sim_engine *engine)
 
 void sim_engine_end(struct sim *sim, struct sim_engine *engine)
 {
-    uint32_t rows = engine->is_own ? 0 : step_header(&engine->fake.step)->rows_count;
+    bool is_heard = !engine->is_own && !engine->is_left;
+    uint32_t rows = is_heard ? step_header(&engine->fake.step)->rows_count : 0;
     SIM_REQUIRE(sim, engine->record == hash_record(&engine->fake.step), INVARIANT_RECORD,
                 "the step record was written while its step was in flight");
     for (uint32_t i = 0; i < rows; i++) {

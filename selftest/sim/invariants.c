@@ -95,7 +95,7 @@ static const struct invariant_row {
                          WHEN_IT_HAPPENS, NULL},
     [INVARIANT_ENGINE] = {"an open call is at one engine, which serves if any does", EACH_PASS,
                           invariants_check_engines},
-    [INVARIANT_POISON] = {"a call that kills workers ends after few of them (deaths.c); no other "
+    [INVARIANT_POISON] = {"a call that kills workers ends after few of them (poison.c); no other "
                           "ends so (oracle.c)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_PATIENCE] = {"no connection outlives the time for half a frame, or for what it does "
                             "not read", EACH_PASS, check_patience},

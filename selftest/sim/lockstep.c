@@ -246,6 +246,7 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
         naive->set.policy == SCHED_JUSTITIA_C || naive->set.policy == SCHED_VTC;
     uint64_t cost = counts_tokens ? predicted->tokens : predicted->rounds;
     naive_arrive(naive, index, &(struct naive_call){
+        .generated = call->generated_tokens,    /* left by a core that has died */
         .program = call->program, .engine = call->engine,
         .tenant = sim->loop.sched.programs[call->program].tenant,
         .prompt = call->prompt_tokens, .max = call->max_tokens, .deadline = call->deadline_us,

@@ -23,6 +23,7 @@
 #include "selftest/sim/sim.h"
 
 #define ARENA_BYTES_MAX  (UINT64_C(512) << 20)      /* mapped, not populated */
+#define KEPT_BYTES_MAX   (UINT64_C(64) << 20)       /* behind it */
 #define AUDIT_EVERY      64
 #define CALM_PASSES_MAX  2000000
 #define CALM_US_MAX      (20000 * SIM_SECOND_US)
@@ -163,7 +164,7 @@ struct sim *sim_new(void)
 {
     struct sim *sim = mmap(NULL, sizeof *sim, PROT_READ | PROT_WRITE,
                            MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
-    void *memory = mmap(NULL, ARENA_BYTES_MAX, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, ARENA_BYTES_MAX + KEPT_BYTES_MAX, PROT_READ | PROT_WRITE,
                         MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
     if (sim == MAP_FAILED || memory == MAP_FAILED) {
         fprintf(stderr, "agentix-sim: no memory\n");
@@ -191,15 +192,48 @@ static void take_memory(struct sim *sim, const struct vocab *vocab)
     struct memory_plan plan = {0};
     sim->step.layout = loop_step_layout(&sim->limits);
     loop_plan_memory(&plan, &sim->options, &sim->limits, &vocab->info);
-    memory_plan_add(&plan, MEMORY_CORE, "step record", sim->limits.engines,
+    memory_plan_add(&plan, MEMORY_KEPT, "step record", sim->limits.engines,
                     sim->step.layout.total_bytes);
-    uint64_t bytes = loop_memory_bytes(&plan);
-    SIM_REQUIRE(sim, bytes <= ARENA_BYTES_MAX, INVARIANT_WORLD, "a plan of %llu bytes",
-                (unsigned long long)bytes);
-    madvise(sim->arena.base, ARENA_BYTES_MAX, MADV_DONTNEED);
-    sim->arena.size_bytes = bytes;
+    uint64_t core = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t kept = memory_plan_bytes(&plan, MEMORY_KEPT);
+    SIM_REQUIRE(sim, core <= ARENA_BYTES_MAX && kept <= KEPT_BYTES_MAX, INVARIANT_WORLD,
+                "a plan of %llu and %llu bytes", (unsigned long long)core,
+                (unsigned long long)kept);
+    madvise(sim->arena.base, ARENA_BYTES_MAX + KEPT_BYTES_MAX, MADV_DONTNEED);
+    sim->arena.size_bytes = core;
+    sim->kept = (struct arena){.base = sim->arena.base + ARENA_BYTES_MAX, .size_bytes = kept};
     sim->step.base =
-        arena_take(&sim->arena, sim->limits.engines, sim->step.layout.total_bytes);
+        arena_take(&sim->kept, sim->limits.engines, sim->step.layout.total_bytes);
+}
+
+static const struct vocab *vocab_of(const struct sim *sim)
+{
+    return sim->swarm.has_words ? sim_words() : &sim->wordless;
+}
+
+void sim_build_loop(struct sim *sim)
+{
+    struct config_error error;
+    struct arena kept = sim->kept;
+    struct loop_settings settings = {
+        .can_doubt = true,
+        .options = &sim->options, .limits = &sim->limits,
+        .vocab = vocab_of(sim),
+        .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
+        .drain_us = sim->options.limits_drain.number,
+        .keys = sim->swarm.has_keys ? &sim->keys : NULL, .kept = &kept,
+    };
+    config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
+    SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
+                INVARIANT_WORLD, "%s", error.text);
+    loop_init(&sim->loop, &settings, &sim->world, &sim->arena);
+    SIM_REQUIRE(sim, sim->arena.used_bytes == sim->arena.size_bytes &&
+                         kept.used_bytes == kept.size_bytes,
+                INVARIANT_MEMORY, "the loop takes less than it has planned");
+    arena_seal(&sim->arena);
+    sim->loop.settings.kept = NULL;
+    sim->memory = (struct invariants_memory){.arena_bytes = sim->arena.used_bytes};
+    loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
 }
 
 void sim_boot(struct sim *sim)
@@ -207,28 +241,10 @@ void sim_boot(struct sim *sim)
     sim->wordless.info = (struct gguf_vocab_info){
         .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
         .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
-    const struct vocab *vocab = sim->swarm.has_words ? sim_words() : &sim->wordless;
-    take_memory(sim, vocab);
+    take_memory(sim, vocab_of(sim));
     sim_world_init(sim);
     sim_sockets_init(sim);
-    struct config_error error;
-    struct loop_settings settings = {
-        .can_doubt = true,
-        .options = &sim->options, .limits = &sim->limits,
-        .vocab = vocab,
-        .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
-        .drain_us = sim->options.limits_drain.number,
-        .keys = sim->swarm.has_keys ? &sim->keys : NULL,
-    };
-    config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
-    SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
-                INVARIANT_WORLD, "%s", error.text);
-    loop_init(&sim->loop, &settings, &sim->world, &sim->arena);
-    SIM_REQUIRE(sim, sim->arena.used_bytes == sim->arena.size_bytes, INVARIANT_MEMORY,
-                "the loop takes less than it has planned");
-    arena_seal(&sim->arena);
-    sim->memory.arena_bytes = sim->arena.used_bytes;
-    loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
+    sim_build_loop(sim);
     sim_workers_init(sim);
     sim_clients_init(sim);
     sim_lockstep_init(sim);
@@ -331,7 +347,12 @@ bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     give_up(sim);
+    if (setjmp(sim->core_death) != 0) {
+        sim_core_again(sim);
+    }
+    sim->is_in_pass = true;
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
+    sim->is_in_pass = false;
     sim_lockstep_compare(sim);
     sim->pass++;
     invariants_check(sim);

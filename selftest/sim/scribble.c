@@ -62,6 +62,12 @@ void sim_worker_check(struct sim *sim, const struct sim_engine *engine, enum wor
         [SIM_WORKER_CONDEMNED] = WORLD_ENGINE_DOWN, [SIM_WORKER_DIED] = WORLD_ENGINE_LOST,
         [SIM_WORKER_GONE] = WORLD_ENGINE_DOWN,
     };
+    if (engine->is_left) {
+        SIM_REQUIRE(sim, result == WORLD_ENGINE_DOWN, INVARIANT_ENGINE,
+                    "worker %u is in a step of a dead core, and the core makes %d of it",
+                    engine->index, (int)result);
+        return;
+    }
     bool is_claim = result == WORLD_ENGINE_DONE || result == WORLD_ENGINE_LOST;
     bool may_differ = engine->has_scribbled && !is_claim && engine->worker < SIM_WORKER_CONDEMNED;
     SIM_REQUIRE(sim, result == honest[engine->worker] || may_differ, INVARIANT_ENGINE,

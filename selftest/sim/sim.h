@@ -84,6 +84,9 @@ struct sim {
     struct sim_failure failure;
     enum invariant asserting;       /* the one that a failing assertion breaks */
     jmp_buf escape;
+    jmp_buf core_death;             /* where the keeper hears of it, while is_in_pass */
+    bool is_in_pass;
+    bool had_failed;                /* the engines of a core that has died */
     /* the world */
     struct world world;
     uint64_t now_us, skipped_us;    /* skipped: while the process was stopped */
@@ -103,7 +106,8 @@ struct sim {
     uint32_t prefix_tokens[CONFIG_PREFIXES_MAX][SIM_CONTEXT_MAX];
     struct fake_declared declared;
     struct vocab wordless;          /* without texts; the other one is in words.c */
-    struct arena arena;
+    struct arena arena;             /* of the core: gone with it */
+    struct arena kept;              /* of cores, and the step records */
     struct step step;               /* the record of engine 0 */
     struct loop loop;
     struct invariants_memory memory;
@@ -160,7 +164,15 @@ void sim_lockstep_condemn(struct sim *sim, uint32_t engine);
 void sim_lockstep_plan(struct sim *sim, uint32_t engine);
 void sim_lockstep_compare(struct sim *sim);
 
+/* deaths/core.c */
+/* Called wherever the core may die: at each call of the world. It dies there, or not. */
+void sim_core_may_die(struct sim *sim);
+/* Another one takes over. */
+void sim_core_again(struct sim *sim);
+
 /* run.c */
+/* Builds the loop over memory that is zeroed, but for what is kept. */
+void sim_build_loop(struct sim *sim);
 enum sim_outcome { SIM_CLEAN, SIM_FAILED };
 struct sim *sim_new(void);
 /* One run from the beginning of the tape, with tape->steps passes in phase 1. */

@@ -93,6 +93,7 @@ int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
 {
     struct sim *sim = self;
     uint32_t peer = find_pending(sim, (uint32_t)listener);
+    sim_core_may_die(sim);
     SIM_REQUIRE(sim, ++sim->counts.pass_accepts <= ACCEPTS_MAX, INVARIANT_BOUNDED,
                 "more than %u accepts in a pass", ACCEPTS_MAX);
     if (peer == SIM_NONE || sim_fault(sim, SIM_FAULT_ABORTED)) {
@@ -131,6 +132,7 @@ int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max)
 {
     struct sim *sim = self;
     struct sim_peer *peer = peer_of(sim, handle);
+    sim_core_may_die(sim);
     SIM_REQUIRE(sim, max > 0, INVARIANT_WORLD, "recv of nothing");
     sim->counts.pass_receives += is_counted(peer);
     if (peer->reset) {
@@ -153,6 +155,7 @@ int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t 
 {
     struct sim *sim = self;
     struct sim_peer *peer = peer_of(sim, handle);
+    sim_core_may_die(sim);
     SIM_REQUIRE(sim, count > 0, INVARIANT_WORLD, "send of nothing");
     if (peer->reset || peer->closed) {
         return WORLD_ECLOSED;
@@ -180,6 +183,7 @@ void sim_socket_close(void *self, int32_t handle)
 {
     struct sim *sim = self;
     struct sim_peer *peer = peer_of(sim, handle);
+    sim_core_may_die(sim);
     peer->server_closed = true;
     if (!peer->closed) {
         sim_clients_wake(sim, peer->client);

@@ -277,6 +277,8 @@ static void draw_faults(struct sim *sim)
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
         if (i == SIM_FAULT_GIVEN_UP) {
             sim->swarm.rate[i] *= 8;        /* it ends the run's work */
+        } else if (i == SIM_FAULT_CORE) {
+            sim->swarm.rate[i] *= 64;       /* there are many calls of the world in a pass */
         }
         if (is_on) {
             sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],

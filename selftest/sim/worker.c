@@ -25,7 +25,7 @@ static struct sim_engine *engine_of(struct sim *sim, uint32_t index)
 static void start(struct sim *sim, struct sim_engine *engine)
 {
     sim_engine_forget(sim, engine);
-    engine->has_scribbled = false;
+    engine->has_scribbled = engine->is_left = false;
     engine->worker = SIM_WORKER_STARTS;
     engine->due_us = sim->now_us + 1 + sim_time(sim, START_US_MAX);
 }
@@ -115,6 +115,7 @@ void sim_engine_submit(void *self, uint32_t index)
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
     bool has_stopped = engine->worker == SIM_WORKER_STOPPED;
+    sim_core_may_die(sim);
     require_free(sim, engine, "a step");
     note_asked(sim, engine);
     sim_engine_begin(sim, engine);
@@ -156,6 +157,7 @@ static void die(struct sim *sim, struct sim_engine *engine)
 {
     sim_say(sim, "worker %u dies", engine->index);
     engine->worker = SIM_WORKER_DIED;
+    engine->is_left = false;
     control_begin(&engine->control, engine->control.worker_epoch + 1);
 }
 
@@ -179,7 +181,8 @@ static void end_step(struct sim *sim, struct sim_engine *engine)
     sim_engine_end(sim, engine);
     control_done(control, &engine->fake.step, control->submitted);
     control_answer(control, control->worker_epoch, control->asked);
-    engine->worker = SIM_WORKER_DONE;
+    engine->worker = engine->is_left ? SIM_WORKER_IDLE : SIM_WORKER_DONE;
+    engine->is_left = false;
 }
 
 static void run_round(struct sim *sim, struct sim_engine *engine)
@@ -305,6 +308,28 @@ static void lose_step(struct sim *sim, struct sim_engine *engine)
     engine->owes_step = false;
 }
 
+/* One that is in a step ends it, or is ended; then it serves the next core. */
+void sim_worker_leave(struct sim *sim, struct sim_engine *engine)
+{
+    engine->owes_step = false;
+    if (engine->worker == SIM_WORKER_DIED) {
+        start(sim, engine);
+        engine->worker = engine->is_given_up ? SIM_WORKER_GONE : engine->worker;
+    }
+    engine->worker = engine->worker == SIM_WORKER_DONE ? SIM_WORKER_IDLE : engine->worker;
+    engine->is_left = engine->worker == SIM_WORKER_RUNS || engine->worker == SIM_WORKER_HANGS;
+    if (engine->worker == SIM_WORKER_HANGS && engine->is_beating) {
+        engine->due_us = sim->now_us + sim_time(sim, KILLED_US_MAX);    /* ten times engine.hang */
+    }
+    control_leave(&engine->control);
+    control_adopt(&engine->view, &engine->control);
+    (void)control_poll(&engine->view, &engine->control, &engine->fake.step);
+    engine->asked_us = sim->loop.now_us;
+    if (engine->worker == SIM_WORKER_IDLE) {
+        answer(sim, engine);
+    }
+}
+
 /* The core does not wait for the worker's end. */
 void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault)
 {
@@ -341,6 +366,7 @@ enum world_engine sim_engine_poll(void *self, uint32_t index)
     struct sim *sim = self;
     struct sim_engine *engine = engine_of(sim, index);
     bool hangs_beating = engine->worker == SIM_WORKER_HANGS && engine->is_beating;
+    sim_core_may_die(sim);
     engine->control.heartbeat += engine->worker == SIM_WORKER_RUNS || hangs_beating;
     enum world_engine result =
         control_poll(&engine->view, &engine->control, &engine->fake.step);

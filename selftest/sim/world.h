@@ -98,6 +98,7 @@ struct sim_engine {
     uint32_t rounds_to_live;        /* 0: the worker does not die in this step */
     bool is_own;                    /* the step in flight is the core's own: canary or prefix */
     bool owes_step;                 /* a submitted step has not been believed yet */
+    bool is_left;                   /* the step that it runs is that of a core that has died */
     uint64_t asked_us;              /* when it last got a step or a question, being idle */
     bool is_beating;                /* while the worker hangs */
     uint64_t record;                /* hash of what the core has written for the step in flight */
@@ -113,6 +114,8 @@ void sim_workers_by_hand(struct sim *sim, bool by_hand);
 void sim_worker_round(struct sim *sim, uint32_t index);
 /* Whatever it does. Nothing happens to one that is dead. */
 void sim_worker_kill(struct sim *sim, uint32_t index);
+/* The core has died: the next one finds the worker as it is. */
+void sim_worker_leave(struct sim *sim, struct sim_engine *engine);
 /* Besides, it has no successor. */
 void sim_worker_give_up(struct sim *sim, uint32_t index);
 /* The seam. */
@@ -131,7 +134,7 @@ void sim_worker_check(struct sim *sim, const struct sim_engine *engine, enum wor
 /* True while the core may not have heard what the worker answered: it has been overwritten. */
 bool sim_worker_is_misheard(const struct sim *sim, uint32_t engine);
 
-/* ---- deaths.c -------------------------------------------------------------------------------- */
+/* ---- deaths/poison.c ------------------------------------------------------------------------- */
 
 /* True when the step that is submitted kills its worker in the first round. */
 bool sim_step_is_poisoned(struct sim *sim, const struct sim_engine *engine);
