@@ -9,12 +9,14 @@
  *                know it is a tenth to a seventieth. What the host cannot hold, beside the working
  *                sets of all programs that were displaced, is computed again
  *   credit       sched.exchange_share of the time in which the engine works, and all time in which
- *                it does not, up to an eighth of the break-even time. An exchange may begin while
- *                the credit is not negative. Its moves are paid at once. What was lost is paid when
- *                it is computed again: how much the host will hold until then is not known. So the
- *                share holds in the long run, whatever the order of programs asks for. A debt
- *                beyond the break-even time is forgotten: what a lost worker held, say, is computed
- *                again, and a starved program does not wait for hours for that
+ *                it does not, up to an eighth of the break-even time. While the host has room
+ *                beside all that were displaced, nothing will be computed again: then it is twice
+ *                the share (docs/decisions/0099). An exchange may begin while the credit is not
+ *                negative. Its moves are paid at once. What was lost is paid when it is computed
+ *                again: how much the host will hold until then is not known. So the share holds in
+ *                the long run, whatever the order of programs asks for. A debt beyond the
+ *                break-even time is forgotten: what a lost worker held, say, is computed again, and
+ *                a starved program does not wait for hours for that
  *   break-even   blocks that lie unused keep others from the engine: in proportion to their part of
  *                all KV. After the time that an exchange of all KV would take, the place has cost
  *                as much as the exchange (as Gray's five-minute rule has it)
@@ -27,6 +29,7 @@
 #define MOVE_PARTS   16u
 #define TOKEN_NS_MAX UINT64_C(1000000000)       /* a second: no product exceeds 64 bits */
 #define CREDIT_PARTS 8u
+#define ROOMY_SHARES 2u             /* of time, while the host has room */
 #define LATELY_TOKENS 131072u        /* after which what was fed counts half */
 
 void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uint32_t rounds,
@@ -64,12 +67,19 @@ uint64_t sched_exchange_break_even_us(const struct sched_engine *engine, uint64_
                                   host_holds(engine, blocks));
 }
 
+static uint64_t share_permille(const struct sched_engine *engine)
+{
+    uint64_t shares = host_holds(engine, 1) ? ROOMY_SHARES : 1;
+    uint64_t permille = shares * engine->sched->settings.exchange_permille;
+    return permille < 1000 ? permille : 1000;
+}
+
 void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
 {
     struct sched_active *active = &engine->active;
     uint64_t passed_us = sched_elapsed_us(active->credited_us, now_us);
     uint64_t busy_us = active->busy_us < passed_us ? active->busy_us : passed_us;
-    uint64_t share_us = busy_us * engine->sched->settings.exchange_permille / 1000;
+    uint64_t share_us = busy_us * share_permille(engine) / 1000;
     uint64_t all_us = sched_exchange_cost_us(engine, engine->kv->settings.device_blocks, true);
     int64_t most_us = (int64_t)(all_us / CREDIT_PARTS);
     active->credit_us += (int64_t)(share_us + (passed_us - busy_us));

@@ -60,11 +60,33 @@ static void test_a_host_that_is_full_holds_no_more(void **state)
     assert_int_equal(sched_exchange_break_even_us(engine, 4), BLOCKS * block_us(engine));
 }
 
+/* Nothing is computed again while the host has room: then moves may take twice the share. */
+static void test_a_host_with_room_doubles_the_share(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t host_blocks, away_blocks, permille;
+        int64_t credit_us;
+    } cases[] = {{BLOCKS, 0, 100, 20}, {BLOCKS, BLOCKS - 1, 100, 20}, {BLOCKS, BLOCKS, 100, 10},
+                 {0, 0, 100, 10}, {BLOCKS, 0, 600, 100}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sched_engine *engine = engine_with_host(cases[i].host_blocks);
+        engine->sched->settings.exchange_permille = cases[i].permille;
+        engine->active.away_blocks = cases[i].away_blocks;
+        sched_exchange_accrue(engine, 1000);
+        engine->active.credit_us = -1000;               /* far below the cap */
+        engine->active.busy_us = 100;
+        sched_exchange_accrue(engine, 1100);
+        assert_int_equal(engine->active.credit_us, cases[i].credit_us - 1000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_that_move_cost_an_eighth_of_computing_them),
         cmocka_unit_test(test_a_host_that_is_full_holds_no_more),
+        cmocka_unit_test(test_a_host_with_room_doubles_the_share),
         cmocka_unit_test(test_without_a_host_tier_an_exchange_is_computing_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

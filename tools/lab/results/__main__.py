@@ -33,7 +33,8 @@ def arguments():
                         "build/lab/quick")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="fewer points, shorter windows")
-    parser.add_argument("--seeds", type=int, default=1, help="of part cliff, which shows medians")
+    parser.add_argument("--seeds", type=int, default=1,
+                        help="of cliff and edges, which show medians")
     parser.add_argument("--only", default="", help="parts, with commas: " + ", ".join(
         part.__name__ for part in PARTS) + "; the others stay as they are")
     parser.add_argument("--draw", action="store_true", help="run nothing: draw from the data")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The cliff: what is served when more programs are open than the KV holds (ours).
 
-A closed load: so many sessions, as multiples of those that fit (contexts.py). The setup of the
-picture runs at all multiples, the others at few. Figures are of the middle of a run, and medians
-over the seeds; the share of copies is of the whole run."""
+A closed load: so many sessions, as multiples of those that fit (contexts.py). The same programs
+run at every number of sessions, those of the largest number, and figures are of the whole run: what
+the middle of a run serves depends on which programs the order lets end there. The setup of the
+picture runs at all multiples, those of edges.py at few. Medians over the seeds."""
 import functools
 import itertools
 import statistics
@@ -17,13 +18,11 @@ TRACES = ("bfcl", "agents", "coding", "sharegpt", "mixed")
 MACHINES = {"a100": ("a100-llama-3.1-8b", 26000), "h200": ("h200-llama-3.1-8b", 52800)}
 BLOCK_TOKENS = 16
 KV = {"all": 1, "a quarter": 4}
-SHARINGS = ("program", "domain")
 CONTEXT_MAX = 131072                        # positions that the models know
 TIMES = (1, 2, 4, 8, 16)                    # sessions, as multiples of what fits
-UNLOADED = 0.25
-FIXED = (0.5, 0.7, 1, 1.4, 2, 2.8, 4, 5.6)  # programs that may be active, likewise
-SHARE_MORE = 1.2                            # a sharing that lets fewer more fit is no other setup
-TOKENS_MAX = 550e6                          # of a run's calls; more would take the lab minutes
+AT_EDGES = {"agentix": (1, 16), "agentix, all active": (1, 2, 4, 16), "vllm-opt": (16,)}
+FEW = {"agents": (1, 4, 16), "mixed": (1, 4, 16)}   # of those, where runs take long
+BETWEEN, FIXED_MAX = (1.4, 2.8), 4          # where else the best fixed number may be
 PICTURE = ("a100", "all", "program")
 OFF = ("--set", "sched.active_set=off")
 RUSHES = {"bfcl, 400 at once": ("bfcl", ("--programs", 400, "--offline")),
@@ -31,7 +30,6 @@ RUSHES = {"bfcl, 400 at once": ("bfcl", ("--programs", 400, "--offline")),
           "sharegpt, 4,000 at once": ("sharegpt", ("--programs", 4000, "--offline"))}
 RUSH_SEEDS = range(5)
 OURS, ALL, BEST = "agentix", "agentix, all active", "best fixed number"
-FEW = "as many sessions, all active"
 SYSTEMS = {OURS: ("agentix", ()), ALL: ("agentix", OFF), "vllm-opt": ("vllm-opt", EQUAL)}
 
 PANELS = {trace: {"title": trace, "x": "sessions / those that fit",
@@ -58,33 +56,21 @@ class Setup:
         return max(1, round(times * self.fit))
 
     def load(self, times):
-        count = self.sessions(times)
-        return "--sessions", count, "--programs", self.programs(count)
+        return "--sessions", self.sessions(times), "--programs", self.programs()
 
-    def programs(self, sessions):
-        """Three times as many as sessions, and all that the trace has."""
-        return max(3 * sessions, self.count)
+    def programs(self):
+        """Three times as many as the most sessions, and all that the trace has."""
+        return max(3 * self.sessions(TIMES[-1]), self.count)
 
-    def tokens(self, times):
+    def tokens(self):
         """Of all prompts and outputs."""
-        return self.programs(self.sessions(times)) * self.tokens_each
+        return self.programs() * self.tokens_each
 
 
 class Cliff:
-    def __init__(self, runs, quick):
-        self.runs, self.quick = runs, quick
-
-    def setups(self):
-        if self.quick:
-            return [(trace, *PICTURE) for trace in TRACES]
-        return [place for place in itertools.product(TRACES, MACHINES, KV, SHARINGS)
-                if self.is_worthwhile(*place)]
-
-    def is_worthwhile(self, trace, machine, kv, sharing):
-        setup = self.setup(trace, machine, kv, sharing)
-        apart = self.setup(trace, machine, kv, SHARINGS[0])
-        return setup.tokens(TIMES[-1]) <= TOKENS_MAX and \
-            (sharing == SHARINGS[0] or setup.fit > SHARE_MORE * apart.fit)
+    """Runs at these places: (trace, machine, kv, sharing)."""
+    def __init__(self, runs, places):
+        self.runs, self.places = runs, places
 
     @functools.cache
     def setup(self, *place):
@@ -97,21 +83,20 @@ class Cliff:
 
     def times_of(self, place, name):
         """Multiples at which it runs: all for the picture, few for the table of edges."""
-        if name == FEW:
-            return FIXED
-        if place[1:] == PICTURE:
-            return (UNLOADED, *TIMES) if name == OURS else TIMES
-        return (UNLOADED, TIMES[0], TIMES[-1]) if name == OURS else TIMES[-1:]
+        if place[1:] != PICTURE:
+            return AT_EDGES[name]
+        times = FEW.get(place[0], TIMES)
+        return (*times, *BETWEEN) if name == ALL else times
 
     def asked(self):
         """(place, name, times)"""
-        for place in self.setups():
-            for name in (*SYSTEMS, FEW):
+        for place in self.places:
+            for name in SYSTEMS:
                 for times in self.times_of(place, name):
                     yield place, name, times
 
     def one(self, place, name, times, seed):
-        system, words = SYSTEMS.get(name, SYSTEMS[ALL])
+        system, words = SYSTEMS[name]
         return self.run(place, system, words, times, seed)
 
     def fixed(self, place, active, seed):
@@ -126,7 +111,7 @@ class Cliff:
         found = {}
         for key in asked:
             results = [got[(*key, seed)] for seed in range(self.runs.seeds)]
-            found[key] = None if None in results else median(results, FIGURES_OF_MIDDLE)
+            found[key] = None if None in results else median(results, FIGURES_OF_LOAD)
         return found
 
 
@@ -138,10 +123,10 @@ def fed_again(result):
     return 100 * result["recomputed_tokens"] / result["tokens_computed"]
 
 
-FIGURES_OF_MIDDLE = {
-    "tokens": lambda it: it["middle"]["tokens_per_s"],
-    "hits": lambda it: 100 * it["middle"]["prefix_hit_ratio"],
-    "latency": lambda it: it["middle"]["token_latency_s_mean"],
+FIGURES_OF_LOAD = {
+    "tokens": lambda it: it["tokens_generated"] / it["makespan_s"],
+    "hits": lambda it: 100 * it["prefix_hit_ratio"],
+    "latency": lambda it: it["token_latency_s_mean"],
     "copies": copying,
     "again": fed_again,
 }
@@ -169,7 +154,7 @@ class Found:
         asked = sorted(it.asked(), key=lambda key: -key[2])     # the longest first
         self.got = it.medians(it.one, asked)
         active = {place: it.setup(*place).sessions(self.best_fixed(place))
-                  for place in it.setups() if place[1:] == PICTURE}
+                  for place in it.places if place[1:] == PICTURE}
         got = it.medians(it.fixed, list(active.items()))
         self.fixed = {place: result["tokens"] for (place, _), result in got.items()}
 
@@ -179,7 +164,8 @@ class Found:
 
     def best_fixed(self, place):
         """How many active programs serve most, as a multiple of those that fit."""
-        return max(FIXED, key=lambda times: self.at(place, FEW, times, "tokens") or 0)
+        asked = [times for times in self.it.times_of(place, ALL) if times <= FIXED_MAX]
+        return max(asked, key=lambda times: self.at(place, ALL, times, "tokens") or 0)
 
     def best(self, place):
         """The most tokens a second that any served."""
@@ -208,38 +194,20 @@ def fill_curves(page, found):
     rows, points = [], []
     for place, level in found.fixed.items():
         for name in SYSTEMS:
-            served = [found.at(place, name, times, "tokens") for times in TIMES]
-            rows.append([place[0], name, *(cell(value, tokens) for value in served),
+            served = {times: found.at(place, name, times, "tokens")
+                      for times in found.it.times_of(place, name) if times in TIMES}
+            rows.append([place[0], name, *(cell(served[times], tokens) if times in served else "-"
+                                     for times in TIMES),
                          *(cell(found.at(place, name, times, what), form)
                            for what, form in (("hits", percent), ("latency", show))
                            for times in (TIMES[0], TIMES[-1]))])
             points += [[place[0], name, times, 100 * value / found.best(place)]
-                       for times, value in zip(TIMES, served) if value is not None]
+                       for times, value in served.items() if value is not None]
         points.append([place[0], BEST, "", 100 * level / found.best(place)])
     page.table("cliff-sessions", ["", "tokens a second", *(f"{times} x" for times in TIMES),
                          *(f"{what}, {times} x" for what in ("hits", "latency, s")
                            for times in (TIMES[0], TIMES[-1]))], rows)
     page.figure("cliff", plot.HEADS, points)
-
-
-def fill_edges(page, found):
-    """Every setup, at the most sessions."""
-    rows = []
-    for place in found.it.setups():
-        best, last = found.best(place), TIMES[-1]
-        rows.append([*place, tokens(found.it.setup(*place).fit), tokens(best),
-                     *(cell(found.at(place, name, last, "tokens"),
-                            lambda value, best=best: percent(100 * value / best))
-                       for name in SYSTEMS),
-                     f"{found.best_fixed(place):.2g}",
-                     *(cell(found.at(place, OURS, times, "hits"), percent)
-                       for times in (UNLOADED, last)),
-                     *(cell(found.at(place, OURS, last, what), tenths)
-                       for what in ("copies", "again"))])
-    page.table("cliff-edges", ["", "machine", "KV", "shared by", "fit", "best, tokens a second",
-                               *(f"{name}, 16 x" for name in SYSTEMS), "best fixed, x",
-                               "hits unloaded", "hits, 16 x", "copying, 16 x",
-                               "fed again, 16 x"], rows)
 
 
 def rush(runs, name, system, seed):
@@ -260,8 +228,6 @@ def fill_rushes(page, runs):
     page.table("cliff-rush", ["", "system", *FIGURES_OF_RUSH], rows)
 
 
-def fill(page, runs, quick):
+def fill(page, runs, _quick):
     fill_rushes(page, runs)
-    found = Found(Cliff(runs, quick))
-    fill_curves(page, found)
-    fill_edges(page, found)
+    fill_curves(page, Found(Cliff(runs, [(trace, *PICTURE) for trace in TRACES])))

@@ -4,6 +4,7 @@ the data of its figures, and FIGURES: {name: (what draws it, its panels, columns
 import capacity
 import cliff
 import defaults
+import edges
 import engines
 import figure2
 import figure9
@@ -16,7 +17,7 @@ import waiting
 import workflows
 import workload
 
-PARTS = (capacity, cliff, justitia, foresight, engines, defaults, workload, figure2, figure9,
+PARTS = (capacity, cliff, edges, justitia, foresight, engines, defaults, workload, figure2, figure9,
          waiting, hits, latency, workflows, schedules)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
