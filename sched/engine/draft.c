@@ -143,9 +143,12 @@ void sched_draft_settle(struct sched_engine *engine, uint32_t row, uint64_t now_
     }
     program->draft_share = (uint32_t)share_after(share, out);
     if (out->drafted > 0) {
+        struct call *call = sched_call(sched, engine->planned[row].call);
+        call->draft_tokens += out->drafted;
+        call->draft_tokens_agreed += out->agreed;
         sched->stats->draft_tokens += out->drafted;
         sched->stats->draft_tokens_agreed += out->agreed;
-        sched_note(sched, sched_call(sched, engine->planned[row].call), now_us,
+        sched_note(sched, call, now_us,
                    (struct event_what){EVENT_DRAFTED, {out->drafted, out->agreed}});
     }
 }

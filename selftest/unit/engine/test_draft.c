@@ -57,6 +57,8 @@ static void test_a_lone_row_has_its_tokens_and_a_draft(void **state)
     assert_int_equal(bench_at(bench, call)->kv_tokens, PROMPT + STEPS - 1);
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
     assert_true(bench->stats.draft_tokens > 0);
+    assert_int_equal(bench_at(bench, call)->draft_tokens, bench->stats.draft_tokens);
+    assert_int_equal(bench_at(bench, call)->draft_tokens_agreed, bench->stats.draft_tokens_agreed);
 }
 
 static void test_off_means_off(void **state)
