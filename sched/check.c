@@ -251,6 +251,7 @@ static void check_program_calls(const struct sched *sched, uint32_t program_inde
     }
     ASSERT(count == program->active_calls);
     ASSERT(program->engine == SCHED_ENGINE_NONE || program->engine < sched->settings.engines);
+    ASSERT(program->recalled <= sched->settings.recall_tokens);
 }
 
 /* Returns how many programs of the account are idle. */
