@@ -97,6 +97,8 @@ static void derive_calls(struct limits *limits, const struct options *options)
     limits->standby_calls =
         smaller(options->sched_standby.number, limits->calls - limits->batch_calls);
     limits->steps_per_plan = smaller(options->sched_steps_per_plan.number, UINT32_MAX);
+    limits->recall_tokens = options->sched_speculate.number == 0
+                                ? 0 : smaller(options->sched_recall.number, UINT32_MAX);
     limits->prefill_tokens = smaller(options->sched_prefill_tokens.number, UINT32_MAX);
     limits->step_tokens = limits->prefill_tokens    /* prompt chunks of all rows */
                         + limits->batch_calls       /* the last token of each row that decodes */

@@ -195,6 +195,7 @@ static void fill(const struct net_frame *frame, struct call *call, const struct 
     call->max_tokens = wire->max_tokens;
     call->want_text = (wire->flags & WIRE_CALL_WANT_TEXT) != 0;
     call->want_control = (wire->flags & WIRE_CALL_WANT_CONTROL) != 0;
+    call->want_drafts = (wire->flags & WIRE_CALL_WANT_DRAFTS) != 0;
     call->deadline_us = deadline_us(net, wire, frame->now_us);
     call->arrived_us = frame->now_us;
     call->emit.digest = WIRE_DIGEST_START;
@@ -288,6 +289,8 @@ static void replay(struct net *net, struct call *call, const struct net_reply *r
     call->queue = done->queue;
     call->cached_tokens = done->cached_tokens;
     call->preemptions = done->preemptions;
+    call->draft_tokens = done->drafts.draft_tokens;
+    call->draft_tokens_agreed = done->drafts.draft_tokens_agreed;
     call->wait_us = done->wait_us;
     call->service_us = done->service_us;
     call->finished_us = call->arrived_us + done->total_us;

@@ -227,6 +227,8 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         .service_us = call->service_us,
         .total_us = call->finished_us - call->arrived_us,
         .digest = call->emit.digest,
+        .has_drafts = call->want_drafts,
+        .drafts = {call->draft_tokens, call->draft_tokens_agreed},
     };
     ASSERT(done.finish >= CALL_FINISH_LENGTH && done.finish <= CALL_FINISH_FAILED);
     ASSERT(call->queue < WIRE_QUEUES_MAX);

@@ -242,6 +242,24 @@ enum status wire_tokens_decode(const uint8_t *bytes, uint32_t count, struct wire
     return STATUS_OK;
 }
 
+enum status wire_done_decode(const uint8_t *bytes, uint32_t count, struct wire_done *frame,
+                             struct wire_fault *fault)
+{
+    struct bytes in = bytes_reader(bytes, count);
+    struct wire_done got;
+    memset(&got, 0, sizeof got);
+    wire_layout_move(&wire_done_layout, &in, &got);
+    *fault = (struct wire_fault){.frame_type = WIRE_DONE, .call_id = got.call_id};
+    got.has_drafts = !in.failed && bytes_left(&in) > 0;
+    if (got.has_drafts) {
+        wire_layout_move(&wire_done_drafts_layout, &in, &got.drafts);
+    }
+    TRY(wire_check_end(&in, fault));
+    TRY(wire_layout_check(&wire_done_layout, &got, fault));
+    *frame = got;
+    return STATUS_OK;
+}
+
 /* ---- encoders -------------------------------------------------------------------------------- */
 
 /* Room for the header, which wire_frame_close() writes last. */
@@ -324,4 +342,15 @@ uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tok
     wire_put_block(&out, copy.logprobs, (uint64_t)copy.tokens_count * copy.entries *
                                             sizeof(struct wire_bytes_token_logprob));
     return wire_frame_close(&out, WIRE_TOKENS);
+}
+
+uint32_t wire_done_encode(const struct wire_done *frame, uint8_t *bytes, uint32_t max)
+{
+    struct bytes out = wire_frame_open(bytes, max);
+    struct wire_done copy = *frame;
+    wire_layout_move(&wire_done_layout, &out, &copy);
+    if (copy.has_drafts) {
+        wire_layout_move(&wire_done_drafts_layout, &out, &copy.drafts);
+    }
+    return wire_frame_close(&out, WIRE_DONE);
 }

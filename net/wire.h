@@ -161,6 +161,8 @@ struct wire_done {
     uint32_t prompt_tokens, cached_tokens, generated_tokens, preemptions;
     uint64_t wait_us, service_us, total_us;
     uint64_t digest;                /* wire_digest() over all generated tokens */
+    bool has_drafts;                /* the CALL asked for it: without, the bytes are not there */
+    struct wire_done_drafts { uint32_t draft_tokens, draft_tokens_agreed; } drafts;
 };
 struct wire_error {
     struct wire_fault fault;
@@ -198,9 +200,8 @@ enum wire_kind {
     WIRE_INTEGER, WIRE_F32, WIRE_BOOL, WIRE_STATUS, WIRE_BLOCK, WIRE_NAME, WIRE_RESERVED,
 };
 struct wire_range {
-    bool is_checked;
+    bool is_checked, or_zero;       /* 0 is allowed as well */
     bool min_open, max_open;        /* the bound itself is not allowed */
-    bool or_zero;                   /* 0 is allowed as well */
     double min, max;
 };
 struct wire_row {
@@ -234,7 +235,6 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 /* ---- the codec ------------------------------------------------------------------------------- */
 
 /* wire_NAME_decode(): a payload. `count` is its length, already checked against the type.
- *
  * wire_NAME_encode(): a whole frame, header and checksum included: the number of bytes written, or
  * 0 when they do not fit `max`. `type` where one struct serves several frames. */
 #define WIRE_ENCODER_EXACT(name) \
@@ -252,9 +252,9 @@ uint64_t wire_digest(uint64_t digest, const uint32_t *tokens, uint32_t count);
 #define LAYOUT(name, id, length) WIRE_CODEC_##length(name)
 #include "net/frames.def"
 
-uint32_t wire_program_start_encode(const struct wire_program_start *frame, uint8_t *bytes,
-                                   uint32_t max);
-uint32_t wire_call_encode(const struct wire_call *frame, uint8_t *bytes, uint32_t max);
+WIRE_ENCODER_EXACT(program_start);
+WIRE_ENCODER_EXACT(call);
+WIRE_ENCODER_EXACT(done);
 /* `tokens` are host integers and stand for frame->tokens, which is not read. */
 uint32_t wire_tokens_encode(const struct wire_tokens *frame, const uint32_t *tokens,
                             uint8_t *bytes, uint32_t max);

@@ -44,6 +44,7 @@ static void check_kv(const struct sched_engine *engine, const struct call *call)
                     engine->kv->settings.block_tokens;
     ASSERT(call->kv_tokens <= room);
     ASSERT(call->cached_tokens <= call->prompt_tokens);
+    ASSERT(call->draft_tokens_agreed <= call->draft_tokens);
     ASSERT(call->kv_tokens <= call->computed_tokens);
     ASSERT(call->computed_tokens < call->prompt_tokens + call->generated_tokens);
     ASSERT(call->generated_tokens < call->max_tokens);
@@ -250,6 +251,7 @@ static void check_program_calls(const struct sched *sched, uint32_t program_inde
     }
     ASSERT(count == program->active_calls);
     ASSERT(program->engine == SCHED_ENGINE_NONE || program->engine < sched->settings.engines);
+    ASSERT(program->recalled <= sched->settings.recall_tokens);
 }
 
 /* Returns how many programs of the account are idle. */

@@ -16,6 +16,7 @@
 
 #include "sched/deadline.h"
 #include "sched/engine/active/active.h"
+#include "sched/engine/draft.h"
 #include "sched/engine/job.h"
 #include "sched/engine/need.h"
 #include "sched/engine/residency.h"
@@ -118,11 +119,25 @@ static void note_times(struct sched *sched, const struct call *call, uint64_t no
     sched_note_time(sched, TIME_CALL, call->arrived_us, now_us);
 }
 
+/* What its program has had, and said. */
+static void settle_program(struct sched *sched, const struct call *call, uint64_t now_us)
+{
+    struct program *program = &sched->programs[call->program];
+    if (!sched_policy_orders_programs(sched)) {
+        credit(sched, call, call->service_us, now_us);
+    } else {
+        sched_program_decay(sched, call->program, now_us);
+    }
+    program->wait_us += call->wait_us;
+    program->calls_ended++;
+    sched_class_spend(program, call);
+    sched_draft_remember(sched, call);
+}
+
 void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,
                     enum status status, uint64_t now_us)
 {
     struct sched_engine *engine = sched_engine_of(sched, call);
-    struct program *program = &sched->programs[call->program];
     ASSERT(call->state == CALL_QUEUED || call->state == CALL_RUNNING);
     ASSERT(call->finish == CALL_FINISH_NONE);
     if (finish >= CALL_FINISH_CANCELLED) {
@@ -140,14 +155,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     sched_residency_end(engine, call, finish == CALL_FINISH_FAILED, now_us);
     sched_job_close(engine, call);
     sched_deadline_remove(sched, call);
-    if (!sched_policy_orders_programs(sched)) {
-        credit(sched, call, call->service_us, now_us);
-    } else {
-        sched_program_decay(sched, call->program, now_us);
-    }
-    program->wait_us += call->wait_us;
-    program->calls_ended++;
-    sched_class_spend(program, call);
+    settle_program(sched, call, now_us);
     sched_program_detach(sched, call, now_us);
     sched_active_ended(engine, call->program, now_us);
     call->standby = false;

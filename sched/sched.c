@@ -12,6 +12,7 @@
 #include "sched/engine/active/active.h"
 #include "sched/engine/member.h"
 #include "sched/engine/queue.h"
+#include "sched/engine/draft.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -32,6 +33,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .wait_max_us = options->sched_wait_max.number,
         .steps_per_plan = limits->steps_per_plan,
         .speculate = (uint32_t)options->sched_speculate.number,
+        .recall_tokens = limits->recall_tokens,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
         .prefill_tokens = limits->prefill_tokens,
@@ -64,6 +66,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     uint64_t all_rows = settings->engines * rows;
     sched_tenant_plan_memory(plan, settings);
     sched_program_plan_memory(plan, settings->programs);
+    sched_draft_plan_memory(plan, settings);
     sched_class_plan_memory(plan, settings->classes);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
@@ -97,7 +100,8 @@ static void check_wiring(const struct sched_settings *settings, const struct sch
         ASSERT(rows <= layout->rows_max);
         ASSERT(settings->steps_per_plan <= layout->steps_max);
         ASSERT(settings->prefill_tokens + rows <= layout->tokens_max);
-        ASSERT(settings->speculate == 0 || settings->context_tokens <= layout->past_max);
+        ASSERT(settings->speculate == 0 || settings->recall_tokens + settings->context_tokens <=
+                                               layout->past_max);
         ASSERT(wiring->engines[i].kv->settings.calls == wiring->calls->count);
         ASSERT(wiring->engines[i].kv->settings.holders == settings->programs);
     }
@@ -163,6 +167,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_tenant_init(sched, arena);
     sched_program_init(sched, arena);
+    sched_draft_init(sched, arena);
     sched_class_init(sched, arena);
     sched_job_init(sched, arena);
     heap_init(&sched->deadlines, settings->calls, arena);

@@ -64,6 +64,7 @@ struct sched_settings {
     uint64_t wait_max_us;           /* absolute bound; 0: never promote by it */
     uint32_t steps_per_plan;        /* N */
     uint32_t speculate;             /* tokens of a draft at most; 0: there are none */
+    uint32_t recall_tokens;         /* of earlier calls of the program, for drafts */
     uint32_t batch_calls;
     uint32_t standby_calls;         /* rows beyond the batch, for calls that enter as others end */
     uint32_t prefill_tokens;
@@ -119,7 +120,7 @@ struct program {
     struct sched_class_ref class;   /* what programs like it have been */
     struct sched_prediction predicted;  /* when its first call came */
     struct sched_spent spent;       /* what its ended calls have cost */
-    uint32_t draft_share;           /* of tokens of drafts, those that agree (engine/draft.c) */
+    uint32_t draft_share, recalled; /* of drafts, what agrees; tokens kept for them: draft.c */
     uint32_t displacements;         /* times that it had to leave an active set for others */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
     uint64_t halved_us;             /* private: service_us is up to date with this time */
@@ -188,14 +189,13 @@ struct sched {
     uint32_t suspects;              /* of them, those in whose step a worker has died */
     struct times times;
     /* private: only sched/ */
-    uint32_t programs_count, program_free;
+    uint32_t programs_count, program_free, job_free;
     struct quota quota;             /* entries of the process table */
     struct sched_idle { uint32_t head, tail; } idle[QUOTA_ACCOUNTS_MAX];   /* oldest first */
-    uint32_t job_free;
     uint64_t program_salt;          /* of the program that started last */
     uint64_t places_at_heads, places_at_tails;      /* of queues, given so far (engine/need.c) */
-    uint32_t *program_hash;         /* [program_hash_mask + 1] heads of chains */
-    uint32_t program_hash_mask;
+    uint32_t *program_hash, program_hash_mask;  /* [program_hash_mask + 1] heads of chains */
+    uint32_t *recalled;             /* (programs, recall_tokens): [recalled] of each */
     struct heap deadlines;          /* of open calls, by slot (deadline.c) */
 };
 

@@ -84,9 +84,10 @@ void docgen_events(void)
            "one line each:\n\n"
            "    NUMBER TIME_US WALL FINISH who=DOMAIN program=TAG id=ID code=N queue=N engine=N "
            "prompt=N\n        cached=N output=N first_us=N wait_us=N service_us=N total_us=N "
-           "preempted=N\n\n"
+           "preempted=N agreed=N\n\n"
            "FINISH is a word of [DONE](protocol.md) or `refused`, code its code there; first_us is "
-           "the time to the first\ntoken, 0 where there was none.\n\n"
+           "the time to the first\ntoken, 0 where there was none; agreed is the number of "
+           "tokens of drafts that were right, 65535: or more.\n\n"
            "| kind | values | meaning |\n|---|---|---|\n");
     for (uint32_t i = 0; i < EVENT_KINDS_COUNT; i++) {
         const char *before = "";

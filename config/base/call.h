@@ -198,7 +198,7 @@ struct call {
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t thread;                /* the client's number of the program thread; for statistics */
     bool want_text;
-    bool want_control;              /* with that of control tokens */
+    bool want_control, want_drafts; /* that of control tokens, too; what drafts brought */
     uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string, */
     uint32_t stop_text_before;      /* and those whose text lies before it */
     uint32_t stop_texts_count;
@@ -211,6 +211,8 @@ struct call {
     uint32_t company_max;           /* rows that a step with it may have; 0: it is no suspect */
     uint32_t deaths_alone;          /* workers that died of a step in which it was alone */
     uint32_t suspect_until;         /* positions of KV with which it is acquitted */
+
+    uint32_t draft_tokens, draft_tokens_agreed; /* verified, and right (config/base/step.h) */
 
     /* How it ended (sched). */
     enum call_finish finish;

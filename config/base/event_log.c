@@ -125,7 +125,9 @@ void event_log_note_ended(struct event_log *event_log, uint64_t now_us, const st
         .wait_us = event_value(call->wait_us), .service_us = event_value(call->service_us),
         .total_us = since(call->arrived_us, now_us), .code = (uint16_t)status_wire(call->status),
         .finish = (uint8_t)call->finish, .queue = (uint8_t)call->queue, .engine = call->engine,
-        .preemptions = (uint8_t)(call->preemptions < UINT8_MAX ? call->preemptions : UINT8_MAX)};
+        .preemptions = (uint8_t)(call->preemptions < UINT8_MAX ? call->preemptions : UINT8_MAX),
+        .agreed = (uint16_t)(call->draft_tokens_agreed < UINT16_MAX ? call->draft_tokens_agreed
+                                                                    : UINT16_MAX)};
     memcpy(ended->program_tag, call->program_id, EVENT_PROGRAM_TAG_BYTES);
 }
 

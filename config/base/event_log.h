@@ -65,6 +65,7 @@ struct event_ended {
     uint16_t code;                  /* of docs/protocol.md */
     uint8_t finish, queue, engine;  /* finish: enum call_finish */
     uint8_t preemptions;            /* 255: or more */
+    uint16_t agreed;                /* tokens of drafts that were right; 65535: or more */
 };
 
 struct event_log {

@@ -60,7 +60,8 @@ struct step_row {
                                        first_position + tokens_count, newest last; 0: no penalty */
     uint32_t history[CALL_REPEAT_TOKENS];
     uint32_t past_count;            /* tokens of step_past(): the call's last known ones, with this
-                                       step's chunk; all of them where there may be drafts */
+                                       step's chunk; where there may be drafts all of them, after
+                                       the last ones that its program's earlier calls generated */
     uint32_t generated_count;       /* of these, the last ones: that the call has generated before
                                        this step, of all of its life; 0: no penalty counts them */
     uint32_t drafts;                /* tokens that a draft for it may have. All of them, and one for
@@ -156,7 +157,7 @@ struct step_layout {
     uint32_t blocks_per_call;
     uint32_t moves_max;
     uint32_t logprobs_max;          /* entries of log probabilities for a token; 0: none */
-    uint32_t past_max;              /* tokens that a call can have; 0: none are told (past_count) */
+    uint32_t past_max;              /* tokens of step_past(); 0: none are told (past_count) */
     uint64_t moves_offset;
     uint64_t rows_offset, tokens_offset, blocks_offset, past_offset;
     uint64_t worker_offset;         /* of the first page that the worker writes */

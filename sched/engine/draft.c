@@ -13,12 +13,18 @@
  *           round. A slot slows all rows down. So it has to bring at least what the step brings
  *           in that time: share^j * time of a round >= rows * slot
  *
+ *   text    that the worker guesses from: all that is known of the call, after the last tokens that
+ *           ended calls of its program have generated. They lie with the program, so nothing of
+ *           another program or trust domain is among them: a draft that agrees shows in the time
+ *
  * Invariants: rows and tokens of drafts together are batch rows at most; a draft is shorter than
  * what its row decodes. Standbys have none, nor rows of a trial (suspicion.h).
  * Bounds: integers only; O(rows * STEP_DRAFTS_MAX) for each plan, and the tokens of rows that get
  * drafts are copied into the record.
  */
 #include "sched/engine/draft.h"
+
+#include <string.h>
 
 #include "sched/engine/plan.h"
 
@@ -43,6 +49,61 @@ static struct program *program_of(const struct sched_engine *engine, uint32_t ro
 static uint64_t share_of(const struct program *program)
 {
     return program->draft_share > 0 ? program->draft_share : SHARE_START;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+void sched_draft_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
+{
+    memory_plan_add(plan, MEMORY_CORE, "sched recalled tokens",
+                    (uint64_t)settings->programs * settings->recall_tokens, sizeof(uint32_t));
+}
+
+void sched_draft_init(struct sched *sched, struct arena *arena)
+{
+    const struct sched_settings *settings = &sched->settings;
+    sched->recalled = arena_take(arena, (uint64_t)settings->programs * settings->recall_tokens,
+                                 sizeof *sched->recalled);
+}
+
+static uint32_t *recalled_of(const struct sched *sched, uint32_t program)
+{
+    return sched->recalled + (uint64_t)program * sched->settings.recall_tokens;
+}
+
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+void sched_draft_remember(struct sched *sched, const struct call *call)
+{
+    struct program *program = &sched->programs[call->program];
+    uint32_t most = sched->settings.recall_tokens;
+    uint32_t *tokens = recalled_of(sched, call->program);
+    uint32_t more = lesser(call->generated_tokens, most);
+    uint32_t kept = lesser(program->recalled, most - more);
+    if (more == 0) {
+        return;
+    }
+    memmove(tokens, tokens + program->recalled - kept, kept * sizeof *tokens);
+    memcpy(tokens + kept, call->tokens + sched_call_known(call) - more, more * sizeof *tokens);
+    program->recalled = kept + more;
+}
+
+static void fill_text(struct sched_engine *engine, uint32_t row)
+{
+    const struct sched *sched = engine->sched;
+    const struct call *call = sched_call(sched, engine->planned[row].call);
+    uint32_t recalled = sched->programs[call->program].recalled, known = sched_call_known(call);
+    uint32_t *past = step_past(&engine->step, row);
+    ASSERT(recalled <= sched->settings.recall_tokens);
+    ASSERT(recalled + known <= engine->step.layout.past_max);
+    if (recalled > 0) {
+        memcpy(past, recalled_of(sched, call->program), recalled * sizeof *past);
+    }
+    memcpy(past + recalled, call->tokens, known * sizeof *past);
+    step_row(&engine->step, row)->past_count = recalled + known;
 }
 
 /* ---- worth ----------------------------------------------------------------------------------- */
@@ -99,10 +160,9 @@ void sched_draft_plan(struct sched_engine *engine)
         room = give(engine, tokens, least, room);
     }
     for (uint32_t i = 0; i < rows; i++) {
-        const struct call *call = sched_call(engine->sched, engine->planned[i].call);
         if (engine->planned[i].drafts > 0) {
             step_row(&engine->step, i)->drafts = engine->planned[i].drafts;
-            sched_row_fill_past(&engine->step, i, call, sched_call_known(call));
+            fill_text(engine, i);
         }
     }
 }
@@ -143,9 +203,12 @@ void sched_draft_settle(struct sched_engine *engine, uint32_t row, uint64_t now_
     }
     program->draft_share = (uint32_t)share_after(share, out);
     if (out->drafted > 0) {
+        struct call *call = sched_call(sched, engine->planned[row].call);
+        call->draft_tokens += out->drafted;
+        call->draft_tokens_agreed += out->agreed;
         sched->stats->draft_tokens += out->drafted;
         sched->stats->draft_tokens_agreed += out->agreed;
-        sched_note(sched, sched_call(sched, engine->planned[row].call), now_us,
+        sched_note(sched, call, now_us,
                    (struct event_what){EVENT_DRAFTED, {out->drafted, out->agreed}});
     }
 }

@@ -41,6 +41,7 @@ ADD_BOS = 8
 PARSE_SPECIAL = 16
 MORE = 32
 WANT_CONTROL = 64
+WANT_DRAFTS = 128
 KEEP = 1
 STREAM = 2
 FLOW_OPEN_WANT_TEXT = 4
@@ -298,6 +299,10 @@ PARTS = {
     "token_logprob": {
         "token": "I",
         "logprob": "f",
+    },
+    "done_drafts": {
+        "draft_tokens": "I",
+        "draft_tokens_agreed": "I",
     },
 }
 

@@ -131,14 +131,19 @@ class Outcome:
     """What came back for one call. `again`: it has ended before, and is to be answered from the
     record; any other call is to be executed."""
 
-    def __init__(self, again=False):
-        self.again = again
+    def __init__(self, again=False, wants_drafts=False):
+        self.again, self.wants_drafts = again, wants_drafts
         self.accepted = False
         self.tokens, self.text = [], b""
         self.logprobs = []          # of each token: pairs of a token and a number, its own first
         self.queues = []            # of each TOKENS frame
         self.done = None            # dict of the terminal frame
         self.error = None           # dict of the ERROR frame
+
+    def drafts(self, rest):
+        """What follows the fixed part of DONE, as it was asked for."""
+        layout = PARTS["done_drafts"] if self.wants_drafts else {}
+        return dict(zip(layout, struct.unpack("<" + "".join(layout.values()), rest)))
 
     def check(self):
         """The promises of the protocol, for a call that was accepted."""
@@ -220,7 +225,7 @@ class Client:
         return kind, payload
 
     def start(self, call_id, prompt, again=False, **options):
-        self.calls[call_id] = Outcome(again)
+        self.calls[call_id] = Outcome(again, options.get("flags", 0) & WANT_DRAFTS)
         self.send(call(call_id, prompt, **{"program": self.program, **options}))
         return self.calls[call_id]
 
@@ -233,7 +238,7 @@ class Client:
         if kind not in (ACCEPT, TOKENS, DONE, ERROR, PROGRAM_OK, PONG):
             raise AssertionError("unexpected frame type %#x" % kind)
         got, rest = unpack(kind, payload)
-        assert kind == TOKENS or not rest
+        assert kind in (TOKENS, DONE) or not rest
         if kind == ACCEPT:
             outcome = self.calls[got["call_id"]]
             assert not outcome.accepted and got["flags"] < 2
@@ -245,7 +250,7 @@ class Client:
             outcome = self.calls[got["call_id"]]
             assert outcome.accepted and outcome.done is None, "exactly one terminal frame"
             assert got["queue"] < 64
-            outcome.done = got
+            outcome.done = {**got, **outcome.drafts(rest)}
         elif kind == ERROR:
             got["text"] = got["text"].rstrip(b"\0").decode()
             self.errors.append(got)

@@ -14,7 +14,7 @@ from appliance import BUILD, EXIT, HANG_S, run
 from skip import Skip
 
 CONFIGS = int(os.environ.get("CONFIGS", "300"))
-SEED = int(os.environ.get("CONFIGS_SEED", "3"))
+SEED = int(os.environ.get("CONFIGS_SEED", "7"))
 USUAL = ("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b")
 
 

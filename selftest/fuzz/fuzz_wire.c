@@ -61,6 +61,7 @@ static const uint32_t *host_ids(const uint8_t *tokens, uint32_t count)
 #include "net/frames.def"
 TRIP(program_start,)
 TRIP(call,)
+TRIP(done,)
 TRIP(tokens, host_ids(got.tokens, got.tokens_count),)
 TRIP(flow_open,)
 TRIP(flow_row,)

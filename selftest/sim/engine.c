@@ -123,8 +123,9 @@ static void check_adjustments(struct sim *sim, const struct step *step, uint32_t
                 INVARIANT_TOKENS, "row of call %u: its biases are not the call's", row->call);
 }
 
-/* A row with drafts must hold all that is known of its call, and be none of the standbys; all rows
- * together have no more drafts than the batch has room. */
+/* A row with drafts must hold all that is known of its call, after a bounded number of tokens of
+ * its program, and be none of the standbys; all rows together have no more drafts than the batch
+ * has room. */
 static void check_drafts(struct sim *sim, const struct step *step)
 {
     uint32_t places = step_header(step)->rows_active;
@@ -132,10 +133,12 @@ static void check_drafts(struct sim *sim, const struct step *step)
         const struct step_row *row = step_row(step, i);
         const struct call *call = &sim->loop.calls.calls[row->call];
         uint32_t known = call->prompt_tokens + call->generated_tokens;
+        uint32_t recalled = row->past_count - known;    /* huge where that is less */
         places += row->drafts;
         SIM_REQUIRE(sim, row->drafts == 0 ||
-                             (i < step_header(step)->rows_active && row->past_count == known &&
-                              memcmp(step_past(step, i), call->tokens,
+                             (i < step_header(step)->rows_active &&
+                              recalled <= sim->limits.recall_tokens &&
+                              memcmp(step_past(step, i) + recalled, call->tokens,
                                      known * sizeof(uint32_t)) == 0),
                     INVARIANT_TOKENS, "row of call %u: drafts, and not its tokens", row->call);
     }

@@ -110,6 +110,7 @@ static void draw_sched(struct sim *sim)
     set(sim, "sched.retag=%s", any(sim, "sched", "retag"));
     draw_active_set(sim);
     set(sim, "sched.speculate=%u", sim_choose(sim, 2) * small(sim, 1, STEP_DRAFTS_MAX));
+    set(sim, "sched.recall=%u", small(sim, 0, 64));
     if (sim->swarm.engines > 1) {       /* else nothing is drawn: runs of one stay as they are */
         draw_balance(sim);
     }

@@ -57,7 +57,7 @@ def main(path, program=None):
     print("'\\\" t")
     print(f".\\\" SPDX-License-Identifier: MIT; made from {path}")
     print(f'.TH {plain(name.upper())} {section} {date} "Agentix {version}" "Agentix"')
-    print(".ad l\n.nh")
+    print(".ad l\n.nh\n.if n .pl 32000")  # on a terminal no page ends within a table
     print(f".SH NAME\n{plain(name)} \\- {plain(purpose)}")
     print("\n".join(roff(text)))
     print(".SH SEE ALSO")

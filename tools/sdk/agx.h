@@ -124,6 +124,8 @@ struct agx_event {
     uint32_t cached_tokens;         /* of the prompt, not computed */
     uint32_t generated_tokens;
     uint32_t preemptions;
+    uint32_t draft_tokens;          /* of drafts, verified; 0 without want_drafts; */
+    uint32_t draft_tokens_agreed;   /* of these, those that were right: a round less for each */
     uint64_t wait_us;               /* microseconds in queues */
     uint64_t service_us;            /* microseconds in steps of the engine */
     uint64_t total_us;              /* microseconds from arrival to the end */
@@ -146,7 +148,7 @@ struct agx_open_call {
     uint64_t call_id;
     const struct agx_call *request;
     uint32_t tokens_max, state, logprobs_each;
-    int is_resent, is_accepted, is_replayed;
+    int is_resent, is_accepted, is_replayed, wants_drafts;
     struct agx_progress told, seen;         /* the caller has; this connection brought */
 };
 struct agx {

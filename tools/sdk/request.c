@@ -184,6 +184,7 @@ static uint32_t call_flags(const struct agx_call *call)
            (call->prompt_ids == NULL && !call->no_bos ? WIRE_CALL_ADD_BOS : 0) |
            (call->want_text ? WIRE_CALL_WANT_TEXT : 0) |
            (call->want_control ? WIRE_CALL_WANT_CONTROL : 0) |
+           (call->want_drafts ? WIRE_CALL_WANT_DRAFTS : 0) |
            (call->ignore_eos ? WIRE_CALL_IGNORE_EOS : 0) |
            (call->parse_special ? WIRE_CALL_PARSE_SPECIAL : 0) |
            (has_more(call) ? WIRE_CALL_MORE : 0);
@@ -329,6 +330,7 @@ enum agx_result agx_session_call(struct agx *agx, const struct agx_call *call)
     if (result == AGX_OK) {
         *slot = (struct agx_open_call){.call_id = call->call_id, .request = call,
                                        .tokens_max = call->max_tokens, .state = AGX_CALL_SENT,
+                                       .wants_drafts = call->want_drafts != 0,
                                        .logprobs_each = call->want_logprobs
                                                             ? 1 + call->top_logprobs : 0,
                                        .told = AGX_PROGRESS_NONE, .seen = AGX_PROGRESS_NONE};

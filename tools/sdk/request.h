@@ -47,6 +47,7 @@ struct agx_call {           /* zero is a good default, except for `max_tokens` a
     int ignore_eos;         /* EOS and end-of-turn do not end the call */
     int want_text;          /* events carry text, too, */
     int want_control;       /* and that of control tokens, but for BOS, EOS and end-of-turn */
+    int want_drafts;        /* AGX_DONE says what drafts brought; an older appliance refuses it */
     int no_bos;             /* BOS is not put before prompt_text */
     int parse_special;      /* special tokens in prompt_text are tokens, not text */
     const uint32_t *stop_ids;       /* [stop_ids_count], at most AGX_STOP_IDS_MAX */

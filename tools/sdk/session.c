@@ -291,14 +291,12 @@ static enum agx_result take_done(struct agx *agx, const struct agx_frame *frame,
     if (call == NULL) {
         return AGX_ERROR_UNKNOWN_CALL;
     }
-    if (call->state != AGX_CALL_ACCEPTED) {
+    if (call->state != AGX_CALL_ACCEPTED ||
+        done.has_drafts != (call->wants_drafts)) {
         return AGX_ERROR_PROTOCOL;
     }
-    if (done.generated_tokens != call->seen.tokens) {
-        return AGX_ERROR_INDEX;
-    }
-    if (done.digest != call->seen.digest) {
-        return AGX_ERROR_DIGEST;
+    if (done.generated_tokens != call->seen.tokens || done.digest != call->seen.digest) {
+        return done.generated_tokens != call->seen.tokens ? AGX_ERROR_INDEX : AGX_ERROR_DIGEST;
     }
     if (done.status == STATUS_GONE_SHUTDOWN) {
         call->state = AGX_CALL_LOST;
@@ -317,6 +315,8 @@ static enum agx_result take_done(struct agx *agx, const struct agx_frame *frame,
     event->cached_tokens = done.cached_tokens;
     event->generated_tokens = call->told.tokens;
     event->preemptions = done.preemptions;
+    event->draft_tokens = done.drafts.draft_tokens;
+    event->draft_tokens_agreed = done.drafts.draft_tokens_agreed;
     event->queue = done.queue;
     event->wait_us = done.wait_us;
     event->service_us = done.service_us;

@@ -104,7 +104,8 @@ static void add_ended(struct text *page, const struct sched *sched, const struct
         {" prompt", ended->prompt_tokens}, {" cached", ended->cached_tokens},
         {" output", ended->generated_tokens}, {" first_us", ended->first_token_us},
         {" wait_us", ended->wait_us}, {" service_us", ended->service_us},
-        {" total_us", ended->total_us}, {" preempted", ended->preemptions}};
+        {" total_us", ended->total_us}, {" preempted", ended->preemptions},
+        {" agreed", ended->agreed}};
     text_add(page, finish_word(ended->finish));
     text_add(page, " who=");
     text_add_domain(page, sched, ended->domain);

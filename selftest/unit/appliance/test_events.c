@@ -141,7 +141,8 @@ static void test_ended_calls_say_who_and_how_long(void **state)
                           .program_id = {0xa5, 0xb6}, .finish = CALL_FINISH_FAILED,
                           .status = STATUS_DEVICE_FAILED, .arrived_us = 100, .first_token_us = 350,
                           .wait_us = 50, .service_us = 600, .queue = 2, .prompt_tokens = 33,
-                          .cached_tokens = 16, .generated_tokens = 4, .preemptions = 1000};
+                          .cached_tokens = 16, .generated_tokens = 4, .preemptions = 1000,
+                          .draft_tokens = 90000, .draft_tokens_agreed = 70000};
     assert_string_equal(ask(peer, "ended\n"),
                         "next=0 end=0 lost=0 now_us=1000000" NOW "\nend\n");
     event_log_note_ended(&event_log, 900, call);
@@ -151,7 +152,7 @@ static void test_ended_calls_say_who_and_how_long(void **state)
     assert_starts(text, "0 900" THEN "failed who=user:1000 program=a5b60000 id=17 code=");
     assert_contains(text, code);
     assert_contains(text, " queue=2 engine=0 prompt=33 cached=16 output=4 first_us=250 wait_us=50 "
-                          "service_us=600 total_us=800 preempted=255\nnext=1 ");
+                          "service_us=600 total_us=800 preempted=255 agreed=65535\nnext=1 ");
     for (uint32_t i = 0; i < 40; i++) {
         event_log_note_ended(&event_log, 910 + i, call);
     }

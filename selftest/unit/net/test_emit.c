@@ -49,9 +49,27 @@ static void test_frames_of_a_call_come_in_order_and_end_once(void **state)
     assert_int_equal(answers[1].end.wait_us, 5);
     assert_int_equal(answers[1].end.service_us, 6);
     assert_int_equal(answers[1].end.total_us, 1000);
+    assert_false(answers[1].end.has_drafts);
     assert_int_equal(f->calls.free_count, 8);
     fixture_passes(f, 3);
     assert_false(fixture_receive(f, peer, &got));
+}
+
+static void test_end_says_what_drafts_brought_when_it_was_asked(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    call.flags |= WIRE_CALL_WANT_DRAFTS;
+    uint32_t slot = start_call(f, peer, &call);
+    fixture_call(f, slot)->draft_tokens = 9;
+    fixture_call(f, slot)->draft_tokens_agreed = 4;
+    fixture_finish(f, slot, CALL_FINISH_LENGTH, STATUS_OK);
+    fixture_pass(f);
+    read_all(f, peer);
+    assert_true(answers[1].done && answers[1].end.has_drafts);
+    assert_int_equal(answers[1].end.drafts.draft_tokens, 9);
+    assert_int_equal(answers[1].end.drafts.draft_tokens_agreed, 4);
 }
 
 static void test_call_that_fails_before_a_token_still_gets_accept_and_done(void **state)
@@ -316,6 +334,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
         T(test_frames_of_a_call_come_in_order_and_end_once),
+        T(test_end_says_what_drafts_brought_when_it_was_asked),
+        T(test_end_says_what_drafts_brought_when_it_was_asked),
         T(test_call_that_fails_before_a_token_still_gets_accept_and_done),
         T(test_end_of_turn_token_is_reported_as_eos),
         T(test_short_sends_change_nothing),

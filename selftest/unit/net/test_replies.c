@@ -73,6 +73,7 @@ static void test_ended_call_is_answered_and_not_executed(void **state)
     struct fixture *f = *state;
     uint32_t one = open_client(f), other = open_client(f);
     struct wire_call call = fixture_wire_call(1);
+    call.flags |= WIRE_CALL_WANT_DRAFTS;
     uint32_t slot = start_call(f, one, &call);
     struct call *record = fixture_call(f, slot);
     record->queue = 4;
@@ -80,6 +81,8 @@ static void test_ended_call_is_answered_and_not_executed(void **state)
     record->service_us = 6;
     record->cached_tokens = 1;
     record->preemptions = 2;
+    record->draft_tokens = 9;
+    record->draft_tokens_agreed = 4;
     for (uint32_t i = 0; i < 7; i++) {
         fixture_generate(f, slot, 100 + i);
     }
@@ -88,6 +91,7 @@ static void test_ended_call_is_answered_and_not_executed(void **state)
     fixture_pass(f);
     read_all(f, one);
     assert_int_equal(answers[1].end.total_us, 1000);
+    assert_int_equal(answers[1].end.drafts.draft_tokens_agreed, 4);
     fixture_sleep(f, 5000);
     expect_replay(f, one, &call);
     expect_replay(f, other, &call);

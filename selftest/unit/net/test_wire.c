@@ -73,6 +73,7 @@ static enum status decode_frame(const uint8_t *bytes, uint32_t count, union any_
 #include "net/frames.def"
 ENCODER_EXACT(program_start)
 ENCODER_EXACT(call)
+ENCODER_EXACT(done)
 ENCODER_EXACT(flow_open)
 ENCODER_EXACT(flow_row)
 ENCODER_EXACT(flow_answer)
@@ -127,6 +128,8 @@ static const struct field_row {
     ROW(call, sampling.presence_penalty, F32), ROW(call, sampling.frequency_penalty, F32),
     ROW(call, sampling.biases_count, U8), ROW(call, sampling.wants_logprobs, U8),
     ROW(call, sampling.top_logprobs, U8),
+    ROW(done, has_drafts, BOOL), ROW(done, drafts.draft_tokens, U32),
+    ROW(done, drafts.draft_tokens_agreed, U32),
     ROW(tokens, tokens, POINTER), ROW(tokens, text, POINTER),
     ROW(tokens, entries, U32), ROW(tokens, logprobs, POINTER),
     ROW(flow_open, nodes, POINTER), ROW(flow_open, outputs, POINTER),
@@ -326,15 +329,15 @@ static void test_decode_bad_vector_is_refused_by_name(void **state)
     assert_true(refusals >= 60);
 }
 
-/* Of a TOKENS frame all but the log probabilities, and any other frame's payload. Fewer of them are
- * log probabilities, too: only the client knows how many it has asked for. */
+/* Of a TOKENS frame all but the log probabilities, of DONE all but what drafts brought, and any
+ * other frame's payload. Only the client knows what of these it has asked for. */
 static uint32_t whole_of(const struct vector *vector)
 {
     union any_frame any;
     struct wire_fault fault;
     uint32_t payload = vector->count - WIRE_HEADER_BYTES;
     if (vector->bytes[4] != WIRE_TOKENS) {
-        return payload;
+        return vector->bytes[4] == WIRE_DONE ? wire_done_layout.bytes : payload;
     }
     assert_status(STATUS_OK, decode_frame(vector->bytes, vector->count, &any, &fault));
     return payload - any.tokens.entries * any.tokens.tokens_count * 8;

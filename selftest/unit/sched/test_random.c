@@ -295,7 +295,7 @@ static void random_configuration(void)
         .beta_milli = below(2) * (1 + below(8000)),
         .wait_max_us = below(2) * (1 + below(60 * BENCH_UNIT)),
         .steps_per_plan = 1 + below(BENCH_STEPS_MAX), .batch_calls = 1 + below(BENCH_BATCH_MAX),
-        .speculate = below(2) * below(STEP_DRAFTS_MAX + 1),
+        .speculate = below(2) * below(STEP_DRAFTS_MAX + 1), .recall_tokens = BENCH_RECALL / 2,
         .standby_calls = below(3) * below(BENCH_STANDBY_MAX / 2 + 1),
         .prefill_tokens = 1 + below(BENCH_PREFILL_MAX), .context_tokens = BENCH_CONTEXT,
         .vocab_tokens = BENCH_VOCAB, .program_idle_us = UINT64_MAX, .programs = PROGRAMS,

@@ -7,7 +7,7 @@
  * call, every block. Not compared: the links, and when a paused call has been looked at. Prompts
  * have two tokens or more; with one, a call that comes after batch_calls vain looks waits now.
  */
-#define TEST_ARENA_BYTES (320u << 10)
+#define TEST_ARENA_BYTES (384u << 10)
 #include "sched/policy.h"
 #include "selftest/unit/sched/bench.h"
 

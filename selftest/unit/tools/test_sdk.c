@@ -399,6 +399,31 @@ static void test_next_queue_out_of_range_is_found(void **state)
     expect_next(&agx, AGX_ERROR_PROTOCOL);
 }
 
+/* What drafts brought is told when it was asked for, and not when it was not. */
+static void test_done_has_drafts_as_asked(void **state)
+{
+    for (int told = 0; told < 2; told++) {
+        for (int asked = 0; asked < 2; asked++) {
+            struct agx agx;
+            struct agx_event event;
+            uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+            struct agx_call call = call_of_three(1);
+            struct wire_done done = {.call_id = 1, .finish = CALL_FINISH_LENGTH,
+                                     .digest = WIRE_DIGEST_START, .has_drafts = told,
+                                     .drafts = {9, 4}};
+            call.want_drafts = asked;
+            open_session(&agx);
+            assert_int_equal(agx_session_call(&agx, &call), AGX_OK);
+            feed_accept(&agx, 1);
+            feed(&agx, bytes, wire_done_encode(&done, bytes, sizeof bytes));
+            assert_int_equal(agx_session_next(&agx, &event), AGX_OK);
+            assert_int_equal(agx_session_next(&agx, &event),
+                             told == asked ? AGX_OK : AGX_ERROR_PROTOCOL);
+            assert_true(told != asked || event.draft_tokens_agreed == 4u * asked);
+        }
+    }
+}
+
 static void test_next_clients_frame_is_found(void **state)
 {
     struct agx agx;
@@ -454,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_next_token_outside_vocabulary_is_found),
         cmocka_unit_test(test_next_text_that_is_not_utf8_is_found),
         cmocka_unit_test(test_next_queue_out_of_range_is_found),
+        cmocka_unit_test(test_done_has_drafts_as_asked),
         cmocka_unit_test(test_next_clients_frame_is_found),
         cmocka_unit_test(test_next_frame_beyond_buffer_is_space),
     };

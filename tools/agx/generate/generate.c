@@ -34,7 +34,7 @@ struct generate {
     struct adjustment adjustment;
     uint64_t deadline_ms;
     uint32_t logprobs;      /* alternatives, or LOGPROBS_NONE */
-    bool print_ids, stats, ignore_eos, no_bos, special, chat;
+    bool print_ids, stats, drafts, ignore_eos, no_bos, special, chat;
     bool default_max;       /* --max-tokens was not given: as many as fit, up to the default */
     struct printable out;
     uint32_t printed_ids;
@@ -92,6 +92,7 @@ static int parse(struct generate *g, int argc, char **argv)
         {"--print-ids", "", ARGUMENT_FLAG, &g->print_ids, 0, 0, "token ids instead of text"},
         {"--stats", "", ARGUMENT_FLAG, &g->stats, 0, 0,
          "the terminal frame, and how the tokens came, on stderr"},
+        {"--drafts", "", ARGUMENT_FLAG, &g->drafts, 0, 0, "what drafts brought, on stderr"},
     };
     const struct command_line line = {
         AGX_COMMAND("generate"), .usage = "(--prompt TEXT | --ids 1,2,3) [OPTION]...",
@@ -112,6 +113,7 @@ static int fill_call(struct generate *g)
     call->want_logprobs = g->logprobs != LOGPROBS_NONE;
     call->top_logprobs = call->want_logprobs ? g->logprobs : 0;
     call->want_text = !g->print_ids && !call->want_logprobs;
+    call->want_drafts = g->drafts;
     call->ignore_eos = g->ignore_eos;
     call->no_bos = g->no_bos;
     call->parse_special = g->special;
@@ -178,6 +180,12 @@ static void print_end(struct generate *g, const struct agx_event *done)
                 done->cached_tokens, done->generated_tokens, done->preemptions, done->wait_us,
                 done->service_us, done->total_us);
         pace_print(&g->pace, stderr);
+    }
+    if (g->drafts) {
+        fprintf(stderr, "%sdrafted=%" PRIu32 " agreed=%" PRIu32, g->stats ? " " : "",
+                done->draft_tokens, done->draft_tokens_agreed);
+    }
+    if (g->stats || g->drafts) {
         fprintf(stderr, "\n");
     }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Client of the Agentix appliance: calls, programs of calls, and workflows. docs/python.md is its
 page."""
-from agentix.call import Call, Reply, Stream
+from agentix.call import Call, Drafts, Reply, Stream
 from agentix.chat import Format, Markup, Prompt
 from agentix.client import Client
 from agentix.connect import Connecting, connect
@@ -19,8 +19,8 @@ from agentix.vendors import anthropic, async_anthropic, async_openai, in_program
 __version__ = "1.1"
 __all__ = [
     # Calls, and what can go wrong.
-    "Call", "Client", "Connecting", "Program", "Reply", "Sampling", "Stream", "SyncClient",
-    "SyncProgram", "SyncStream", "Totals", "connect", "read_key",
+    "Call", "Client", "Connecting", "Drafts", "Program", "Reply", "Sampling", "Stream",
+    "SyncClient", "SyncProgram", "SyncStream", "Totals", "connect", "read_key",
     "Error", "Failed", "Lost", "ProtocolError", "Refused",
     # Conversations and workflows.
     "Flow", "Format", "Markup", "Node", "Prompt", "Row", "Run",

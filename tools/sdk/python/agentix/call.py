@@ -6,8 +6,8 @@ import asyncio
 import dataclasses
 import secrets
 import struct
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, Optional,
-                    Sequence, Tuple, Union)
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, NamedTuple,
+                    Optional, Sequence, Tuple, Union)
 
 from agentix import chat, frames, wire
 from agentix.errors import Error, Failed, ProtocolError, Refused
@@ -25,11 +25,21 @@ FINISHES = {frames.LENGTH: "length", frames.EOS: "eos", frames.STOP_ID: "stop_id
 SHUTDOWN = next(code for code, row in frames.STATUSES.items() if row[0] == "GONE_SHUTDOWN")
 
 
+class Drafts(NamedTuple):
+    """What drafts brought a call: tokens that were verified, and those of them that were right,
+    each of which saved a round of the engine."""
+    tokens: int
+    agreed: int
+
+
+_DRAFTS = struct.Struct("<" + "".join(frames.PARTS["done_drafts"].values()))
+
+
 @dataclasses.dataclass(frozen=True)
 class Reply:
     """`finish`: length, eos, stop_id or stop_text. Times are in seconds; `digest` covers all
-    tokens. `logprobs`: for each token pairs (id, log probability), its own first; None: not asked
-    for. str() of it is its text."""
+    tokens. `logprobs`: for each token pairs (id, log probability), its own first; `drafts`: what
+    these brought. Either is None where it was not asked for. str() of it is its text."""
     text: str
     tokens: List[int]
     finish: str
@@ -41,6 +51,7 @@ class Reply:
     total_s: float
     digest: int
     logprobs: Optional[List[wire.Logprobs]] = None
+    drafts: Optional[Drafts] = None
 
     @property
     def generated_tokens(self) -> int:
@@ -54,6 +65,7 @@ def encode(fields: Dict[str, Any], prompt: Any, sampling: Sampling, text: bool) 
     """A whole CALL frame. `prompt` is a text, ids, or a chat.Prompt, whose parts alternate."""
     flags = (frames.WANT_TEXT if text else 0) | (frames.IGNORE_EOS if sampling.ignore_eos else 0)
     flags |= frames.MORE if sampling.has_more else 0
+    flags |= frames.WANT_DRAFTS if sampling.drafts else 0
     lengths: List[int] = []
     if isinstance(prompt, str):
         body, flags = prompt.encode(), flags | frames.TEXT_PROMPT | frames.ADD_BOS
@@ -209,7 +221,7 @@ class Call:
             logprobs, rest = wire.logprobs(got, rest)
             self._take_tokens(got, *wire.tokens_and_text(got, rest), logprobs)
         elif kind == frames.DONE:
-            self._finish(got)
+            self._finish(got, rest)
 
     def _take_tokens(self, got: wire.Fields, tokens: List[int], text: bytes,
                      logprobs: List[wire.Logprobs]) -> None:
@@ -228,12 +240,15 @@ class Call:
         self._seen_bytes += len(text)
         self._news.set()
 
-    def _finish(self, got: wire.Fields) -> None:
+    def _finish(self, got: wire.Fields, rest: bytes) -> None:
         if got["finish"] == frames.FAILED and got["status"] == SHUTDOWN:
             return                          # a break like others: it is sent to the next start
         if got["generated_tokens"] != self._seen or got["digest"] != wire.digest(
                 wire.ids(self.tokens[:self._seen])):
             raise ProtocolError("the digest of a call does not match its tokens")
+        asks = self._request[1].drafts
+        if len(rest) != asks * _DRAFTS.size:
+            raise ProtocolError("the end of a call is not as it was asked for")
         self.client.end(self)
         if got["finish"] in (frames.CANCELLED, frames.DEADLINE, frames.FAILED):
             self.fail(Failed("the call", got["status"], got["finish"]))
@@ -242,7 +257,8 @@ class Call:
             self.text, list(self.tokens), FINISHES[got["finish"]], got["prompt_tokens"],
             got["cached_tokens"], got["preemptions"], got["wait_us"] / 1e6,
             got["service_us"] / 1e6, got["total_us"] / 1e6, got["digest"],
-            self.logprobs if self._entries else None))
+            self.logprobs if self._entries else None,
+            Drafts(*_DRAFTS.unpack(rest)) if asks else None))
 
     def refuse(self, error: Refused) -> None:
         if error.frame_type != frames.CALL:

@@ -113,7 +113,7 @@ class Client:
 
         sampling: temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty,
         frequency_penalty, logit_bias (a dict of token ids), logprobs (how many alternatives), seed,
-        stop, ignore_eos."""
+        stop, ignore_eos, drafts (True: the reply says what they brought)."""
         fields = {"max_tokens": max_tokens, "thread": thread, "deadline": int(deadline_s * 1e6),
                   "program_id": wire.program_id(program or self.own_program)}
         call = Call(self, self.next_id(), fields, (prompt, Sampling(**sampling), text))

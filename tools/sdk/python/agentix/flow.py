@@ -71,9 +71,9 @@ class Node:
 
 def _sampling(**fields: Any) -> Sampling:
     sampling = Sampling(**fields)
-    if sampling.has_more:
+    if sampling.has_more or sampling.drafts:
         raise ValueError("a workflow knows no presence_penalty, frequency_penalty, logit_bias, "
-                         "logprobs")
+                         "logprobs, drafts")
     return sampling
 
 

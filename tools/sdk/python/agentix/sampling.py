@@ -18,7 +18,8 @@ _BIAS = struct.Struct("<" + "".join(frames.PARTS["call_bias"].values()))
 class Sampling:
     """`stop` holds texts and token ids. Temperature 0 is greedy; then the seed does not matter.
     `logit_bias` is given as a dict, a token id and what is added to its logit; kept are pairs.
-    `logprobs` asks for the log probability of each token and of so many alternatives, 0 to 20."""
+    `logprobs` asks for the log probability of each token and of so many alternatives, 0 to 20,
+    `drafts` for what drafts brought; an older appliance refuses that."""
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -31,6 +32,7 @@ class Sampling:
     seed: Optional[int] = None
     stop: Tuple[Stop, ...] = ()
     ignore_eos: bool = False
+    drafts: bool = False
 
     def __post_init__(self) -> None:
         stop = (self.stop,) if isinstance(self.stop, (str, int)) else tuple(self.stop)
