@@ -217,8 +217,8 @@ static enum status read_quotas(const struct reader *reader, struct field line,
         enum quota_kind kind = kind_of(name);
         if (kind == QUOTA_KINDS || !read_bounds(field, &bounds)) {
             return refuse(reader, "a quota is NAME=MIN or NAME=MIN..MAX, with connections, calls, "
-                                  "programs, replies or reply_tokens as the name, MIN from 0, MAX "
-                                  "from 1 on, MIN <= MAX <= 9999999");
+                                  "programs, replies, reply_tokens or workflows as the name, MIN "
+                                  "from 0, MAX from 1 on, MIN <= MAX <= 9999999");
         }
         if (known[kind].max != 0 && memcmp(&known[kind], &bounds, sizeof bounds) != 0) {
             return refuse(reader, "a line above gives the domain another quota of this name");
@@ -380,6 +380,7 @@ static uint32_t total_of(const struct limits *limits, enum quota_kind kind, bool
         [QUOTA_CALLS] = limits->calls,
         [QUOTA_PROGRAMS] = limits->programs, [QUOTA_REPLIES] = limits->replies,
         [QUOTA_REPLY_TOKENS] = limits->reply_tokens,
+        [QUOTA_WORKFLOWS] = limits->workflow.workflows,
     };
     return totals[kind];
 }
@@ -461,9 +462,10 @@ enum status config_quotas_check(const struct config_keys *keys, const struct lim
         uint64_t sum = minimums_of(&quotas, kind);
         if (sum > quotas.totals[kind]) {
             const char *name = quota_names[kind];
+            const char *section = kind == QUOTA_WORKFLOWS ? "workflow" : "limits";
             return config_error_set(error, "the minimums of %s (auth.keys, and shares of "
-                                    "limits.reserve) are %llu, and limits.%s = %u", name,
-                                    (unsigned long long)sum, name, quotas.totals[kind]);
+                                    "limits.reserve) are %llu, and %s.%s = %u", name,
+                                    (unsigned long long)sum, section, name, quotas.totals[kind]);
         }
     }
     return STATUS_OK;

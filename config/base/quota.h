@@ -40,7 +40,8 @@
     QUOTA(CALLS,        "calls",        "open calls, those of workflows included")  \
     QUOTA(PROGRAMS,     "programs",     "entries of the process table")             \
     QUOTA(REPLIES,      "replies",      "kept replies of ended calls")              \
-    QUOTA(REPLY_TOKENS, "reply_tokens", "tokens of these")
+    QUOTA(REPLY_TOKENS, "reply_tokens", "tokens of these")                          \
+    QUOTA(WORKFLOWS,    "workflows",    "workflows that are not yet forgotten")
 
 enum quota_kind {
 #define QUOTA(kind, name, what) QUOTA_##kind,
