@@ -104,6 +104,9 @@ static void bind_quotas(struct loop *loop, const struct config_keys *keys)
     quota_bind(&loop->calls.quota, &quotas, QUOTA_CALLS);
     quota_bind(&loop->sched.quota, &quotas, QUOTA_PROGRAMS);
     net_bind_quotas(&loop->net, &quotas);
+    for (uint32_t i = 0; i < loop->settings.limits->engines; i++) {
+        kvmem_bind_quotas(&loop->engines[i].kv, &quotas);
+    }
 }
 
 /* A domain without keys has no weight. */

@@ -66,11 +66,11 @@ static void draw_engine(struct sim *sim)
     uint32_t context_tokens = sim_between(sim, 32, SIM_CONTEXT_MAX);
     uint32_t block_tokens = 8 * sim_between(sim, 1, 4);
     uint32_t each = (context_tokens + block_tokens - 1) / block_tokens;
-    uint32_t contexts = sim_choose(sim, 2) == 0 ? CONTEXTS_MAX : sim_between(sim, 8, 24);
+    uint32_t contexts = sim_choose(sim, 2) == 0 ? CONTEXTS_MAX : sim_between(sim, 4, 16);
     set(sim, "limits.context_tokens=%u", context_tokens);
     set(sim, "kv.block_tokens=%u", block_tokens);
     set(sim, "kv.device_blocks=%u", contexts * each);
-    set(sim, "kv.host_ratio=%u", sim_choose(sim, 3));
+    set(sim, "kv.host_ratio=%u", sim_choose(sim, 2) * sim_choose(sim, 3));
     set(sim, "sched.policy=%s", policies[sim_choose(sim, 6)]);
     set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
     set(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 8));
@@ -106,7 +106,7 @@ static void draw_victim(struct sim *sim)
         *call = (struct sim_victim_call){
             .more = sim_between(sim, 1, context_tokens / 4),
             .max_tokens = sim_between(sim, 1, context_tokens / 4),
-            .think_us = sim_time(sim, SIM_SECOND_US),
+            .think_us = sim_time(sim, 2 * SIM_SECOND_US),
             .comes_anew = sim_choose(sim, 4) == 3};
         bool fits = tokens + call->more + call->max_tokens <= context_tokens;
         program = fits ? program : program + 1;
@@ -170,6 +170,19 @@ static void check_latency(struct sim *sim, const struct sim_call *call)
                 (unsigned long long)took_us, (unsigned long long)most_us);
 }
 
+/* What it has left before, where that is within its minimum of KV. With several engines it may come
+ * to another one. */
+static void check_cached(struct sim *sim, const struct sim_call *call)
+{
+    uint32_t blocks = kvmem_blocks_ceil(call->prompt_tokens, sim->limits.kv_block_tokens);
+    uint32_t before = past.cached[sim->tenants.at];
+    if (sim->limits.engines == 1 && blocks <= sim->quotas.of[QUOTA_KV_BLOCKS][1].min) {
+        SIM_REQUIRE(sim, call->cached_tokens >= before, INVARIANT_TENANTS,
+                    "the victim's call %u finds %u tokens of its past, and %u alone",
+                    sim->tenants.at, call->cached_tokens, before);
+    }
+}
+
 /* One with log probabilities is not kept. */
 static void check_reply(struct sim *sim, const struct sim_call *call)
 {
@@ -211,6 +224,7 @@ static void end_call(struct sim *sim)
                 "the victim's call %u was refused, or cut off, with %u of %u tokens", tenants->at,
                 call->received, call->expected);
     if (past.is_attacked) {
+        check_cached(sim, call);
         check_latency(sim, call);
     } else {
         past.cached[tenants->at] = call->cached_tokens;
