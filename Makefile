@@ -343,6 +343,7 @@ sim-short: $(B)/agentix-sim
 	$(B)/agentix-sim --seeds 1-100 --engines 1-4
 	$(B)/agentix-sim --nth-fault 2
 	$(B)/agentix-sim --exhaust 4
+	$(B)/agentix-sim --tenants 1-20 --engines 1-2
 sim: $(B)/agentix-sim  ## simulate new seeds, for ever or for MINUTES
 	$(B)/agentix-sim --minutes $(or $(MINUTES),0) --steps $(or $(STEPS),4000)
 

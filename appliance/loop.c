@@ -106,6 +106,9 @@ static void bind_quotas(struct loop *loop, const struct config_keys *keys)
     quota_bind(&loop->calls.quota, &quotas, QUOTA_CALLS);
     quota_bind(&loop->sched.quota, &quotas, QUOTA_PROGRAMS);
     net_bind_quotas(&loop->net, &quotas);
+    for (uint32_t i = 0; i < loop->settings.limits->engines; i++) {
+        kvmem_bind_quotas(&loop->engines[i].kv, &quotas);
+    }
 }
 
 static void admit_anew(struct loop *loop, const struct config_admission *admission)

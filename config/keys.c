@@ -215,10 +215,12 @@ static enum status read_quotas(const struct reader *reader, struct field line,
             return refuse(reader, "more than ID SECRET DOMAIN CALLS WEIGHT QUOTA ...");
         }
         enum quota_kind kind = kind_of(name);
-        if (kind == QUOTA_KINDS || !read_bounds(field, &bounds)) {
+        if (kind == QUOTA_KINDS || !read_bounds(field, &bounds) ||
+            (kind == QUOTA_KV_BLOCKS && bounds.max != UINT32_MAX)) {
             return refuse(reader, "a quota is NAME=MIN or NAME=MIN..MAX, with connections, calls, "
-                                  "programs, replies or reply_tokens as the name, MIN from 0, MAX "
-                                  "from 1 on, MIN <= MAX <= 9999999");
+                                  "programs, replies, reply_tokens or workflows as the name, MIN "
+                                  "from 0, MAX from 1 on, MIN <= MAX <= 9999999, or "
+                                  "kv_blocks=MIN");
         }
         if (known[kind].max != 0 && memcmp(&known[kind], &bounds, sizeof bounds) != 0) {
             return refuse(reader, "a line above gives the domain another quota of this name");
@@ -369,6 +371,11 @@ enum status config_keys_keep_domains(struct config_keys *keys, const struct conf
 
 /* ---- what accounts may have ------------------------------------------------------------------ */
 
+static const char *const totals_names[QUOTA_KINDS] = {
+    "limits.connections", "limits.calls", "limits.programs", "limits.replies",
+    "limits.reply_tokens", "workflow.workflows", "kv.device_blocks",
+};
+
 /* Where there are minimums, connections that have authenticated leave their places to those that
  * have not: else a full table would keep out a client who has his minimum to come. */
 static uint32_t total_of(const struct limits *limits, enum quota_kind kind, bool has_minimums)
@@ -380,6 +387,7 @@ static uint32_t total_of(const struct limits *limits, enum quota_kind kind, bool
         [QUOTA_CALLS] = limits->calls,
         [QUOTA_PROGRAMS] = limits->programs, [QUOTA_REPLIES] = limits->replies,
         [QUOTA_REPLY_TOKENS] = limits->reply_tokens,
+        [QUOTA_WORKFLOWS] = limits->workflow.workflows, [QUOTA_KV_BLOCKS] = limits->kv_blocks,
     };
     return totals[kind];
 }
@@ -462,8 +470,9 @@ enum status config_quotas_check(const struct config_keys *keys, const struct lim
         if (sum > quotas.totals[kind]) {
             const char *name = quota_names[kind];
             return config_error_set(error, "the minimums of %s (auth.keys, and shares of "
-                                    "limits.reserve) are %llu, and limits.%s = %u", name,
-                                    (unsigned long long)sum, name, quotas.totals[kind]);
+                                    "limits.reserve) are %llu, and %s = %u", name,
+                                    (unsigned long long)sum, totals_names[kind],
+                                    quotas.totals[kind]);
         }
     }
     return STATUS_OK;

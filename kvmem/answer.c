@@ -182,12 +182,26 @@ uint32_t kvmem_missing(const struct kvmem *kv, const struct kvmem_answer *answer
     return answer->host_blocks + (needed > answer->blocks ? needed - answer->blocks : 0);
 }
 
-bool kvmem_fits(const struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions)
+/* Of the device blocks that are available. */
+static uint64_t needed_of(const struct kvmem *kv, const struct kvmem_answer *answer,
+                          uint32_t positions)
 {
     const uint32_t *table = kvmem_table_of(kv, answer->call);
     uint64_t needed = kvmem_missing(kv, answer, positions);
     for (uint32_t i = 0; !answer->is_owned && i < answer->blocks; i++) {
         needed += kv->blocks[table[i]].state == KVMEM_CACHED && !kvmem_is_host(kv, table[i]);
     }
-    return needed <= kvmem_available(kv);
+    return needed;
+}
+
+bool kvmem_fits(const struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions)
+{
+    return needed_of(kv, answer, positions) <= kvmem_available(kv);
+}
+
+bool kvmem_fits_beside(const struct kvmem *kv, const struct kvmem_answer *answer,
+                       uint32_t positions)
+{
+    uint32_t withheld = kvmem_withheld(kv, answer->holder);
+    return needed_of(kv, answer, positions) + withheld <= kvmem_available(kv);
 }

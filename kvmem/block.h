@@ -71,6 +71,7 @@ enum kvmem_shelf {
 
 struct kvmem_holder {
     uint64_t need;
+    uint32_t account;
     bool is_protected;                   /* what it has left is needed more than its age says */
     struct kvmem_list cached[2][KVMEM_SHELVES];     /* on the device, and on the host */
 };
@@ -137,6 +138,20 @@ static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)
     return shelf % KVMEM_SHELVES == KVMEM_ASKED &&
            kv->holders[shelf / KVMEM_SHELVES].need >= KVMEM_WANTED;
 }
+/* Whose share the contents of the shelf count in; what is left is of no one. */
+static inline uint32_t kvmem_account_of(const struct kvmem *kv, uint32_t shelf)
+{
+    return shelf % KVMEM_SHELVES == KVMEM_LEFT ? QUOTA_ACCOUNT_NONE
+                                               : kv->holders[shelf / KVMEM_SHELVES].account;
+}
+/* The need of a content of this shelf, with what its account has for itself. */
+static inline uint64_t kvmem_need_within(const struct kvmem *kv, const struct kvmem_tier *tier,
+                                         uint32_t shelf, uint64_t need)
+{
+    uint32_t its = kvmem_account_of(kv, shelf);
+    bool is_within = its != QUOTA_ACCOUNT_NONE && tier->shares[its].is_within;
+    return kv->has_shares ? (uint64_t)is_within << 63 | need >> 1 : need;
+}
 /* How much a content of this shelf and age is needed on this tier. What a protected holder has left
  * stays on the device, where its next call expects it. On the host it goes by age: it has left the
  * device because others were younger, and what calls wait for is dearer. */
@@ -145,12 +160,12 @@ static inline uint64_t kvmem_need_of(const struct kvmem *kv, const struct kvmem_
 {
     const struct kvmem_holder *holder = &kv->holders[shelf / KVMEM_SHELVES];
     if (kvmem_is_wanted(kv, shelf)) {
-        return holder->need;
+        return kvmem_need_within(kv, tier, shelf, holder->need);
     }
     ASSERT(used_us < KVMEM_PROTECTED - KVMEM_WANTED);
     bool is_protected =
         holder->is_protected && shelf % KVMEM_SHELVES != KVMEM_LEFT && tier == &kv->device;
-    return is_protected ? KVMEM_PROTECTED | used_us : used_us;
+    return kvmem_need_within(kv, tier, shelf, is_protected ? KVMEM_PROTECTED | used_us : used_us);
 }
 
 /* `block` follows block `before` (NONE: none): worth a first look next time. A block that all
@@ -208,6 +223,8 @@ void kvmem_tier_share(struct kvmem *kv, uint32_t block);
 uint32_t kvmem_tier_least(const struct kvmem *kv, const struct kvmem_tier *tier);
 /* The need of the shelf has changed, or its oldest content there: its place in the heaps. */
 void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf);
+/* The account has more contents there, or another minimum: whether it is within that. */
+void kvmem_tier_judge(struct kvmem *kv, struct kvmem_tier *tier, uint32_t account);
 /* What lies on one shelf comes to lie on the other, before and not younger than what is there.
  * Neither is wanted. O(what lies on the first). */
 void kvmem_tier_splice(struct kvmem *kv, struct kvmem_tier *tier, uint32_t from, uint32_t to);
@@ -217,6 +234,12 @@ void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 void kvmem_tier_mirror(struct kvmem *kv, uint32_t block);
 /* A MIRROR is in no list any more. */
 void kvmem_tier_unmirror(struct kvmem *kv, uint32_t block);
+
+/* share.c: what accounts have for themselves. */
+/* The content of the device that goes for a call of this account, or KVMEM_BLOCK_NONE. */
+uint32_t kvmem_share_least(const struct kvmem *kv, uint32_t account);
+void kvmem_share_reset(struct kvmem_tier *tier);
+void kvmem_share_check(const struct kvmem *kv, const struct kvmem_tier *tier);
 
 /* mirror.c: the bytes of a full block of the device that are still on the host. */
 /* The full block of the device and this one of the host, in no list, have the same bytes. */
@@ -252,5 +275,6 @@ void kvmem_room_free(struct kvmem *kv, uint32_t block);
 void kvmem_room_forget(struct kvmem *kv, uint32_t block);
 /* A CACHED block of the device loses its content, to the host if there is room; in no list then. */
 void kvmem_room_evict(struct kvmem *kv, uint32_t block);
-/* A device block without content, in no list. There is one: kvmem_available() > 0. */
-uint32_t kvmem_room_take(struct kvmem *kv);
+/* A device block without content, in no list, for a call of this account. There is one:
+ * kvmem_available() > 0. */
+uint32_t kvmem_room_take(struct kvmem *kv, uint32_t account);

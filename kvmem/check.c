@@ -148,6 +148,7 @@ static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
         check_shelf(kv, tier, shelf);
         cached[kvmem_is_wanted(kv, shelf)] += kvmem_contents(kv, tier, shelf)->count;
     }
+    kvmem_share_check(kv, tier);
     heap_check(&tier->needs);
     heap_check(&tier->ages[false]);
     heap_check(&tier->ages[true]);

@@ -56,9 +56,9 @@ static void take_found(struct kvmem *kv, const uint32_t *table, uint32_t index, 
 }
 
 /* A device block that is one call's alone, whatever it holds. */
-static uint32_t take_private(struct kvmem *kv)
+static uint32_t take_private(struct kvmem *kv, uint32_t account)
 {
-    uint32_t block = kvmem_room_take(kv);
+    uint32_t block = kvmem_room_take(kv, account);
     kv->blocks[block].state = KVMEM_PRIVATE;
     kv->blocks[block].references = 1;
     kv->blocks[block].begun = 0;
@@ -66,13 +66,13 @@ static uint32_t take_private(struct kvmem *kv)
 }
 
 /* The host block's content goes to the device; the call's table names that block from now on. */
-static void bring_in(struct kvmem *kv, uint32_t *entry)
+static void bring_in(struct kvmem *kv, uint32_t *entry, uint32_t account)
 {
     uint32_t from = *entry;
     bool is_full = kv->blocks[from].fill == kv->settings.block_tokens;
     ASSERT(kv->blocks[from].state == KVMEM_LEAVING);
     ASSERT(kv->blocks[from].move == KVMEM_BLOCK_NONE);
-    uint32_t to = take_private(kv);
+    uint32_t to = take_private(kv, account);
     kvmem_name_pass(kv, from, to);
     if (is_full) {
         kv->blocks[to].state = KVMEM_SHARED;
@@ -107,16 +107,17 @@ void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t 
     if (!answer->is_owned) {
         commit_found(kv, answer);
     }
+    uint32_t account = kv->holders[record->holder].account;
     ASSERT(record->count == answer->blocks);
     ASSERT(kvmem_missing(kv, answer, positions) <= kvmem_available(kv));
     for (uint32_t i = 0, left = answer->host_blocks; left > 0; i++) {
         if (kvmem_is_host(kv, table[i])) {
-            bring_in(kv, &table[i]);
+            bring_in(kv, &table[i], account);
             left--;
         }
     }
     while (record->count < needed) {
-        table[record->count++] = take_private(kv);
+        table[record->count++] = take_private(kv, account);
     }
     /* Else the copy source has just been handed out to the call itself. */
     if (answer->copy_positions > 0 && answer->copy_from != table[answer->blocks]) {

@@ -91,3 +91,10 @@ struct kvmem_held kvmem_held(const struct kvmem *kv, uint32_t holder)
         .host = kvmem_contents(kv, &kv->host, rest)->count +
                 kvmem_contents(kv, &kv->host, asked)->count};
 }
+
+void kvmem_account(struct kvmem *kv, uint32_t holder, uint32_t account)
+{
+    const struct kvmem_held held = kvmem_held(kv, holder);
+    ASSERT(account < QUOTA_ACCOUNTS_MAX && held.device + held.host == 0);
+    kv->holders[holder].account = account;
+}

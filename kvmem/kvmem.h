@@ -50,6 +50,7 @@
 
 #include "config/base/arena.h"
 #include "config/base/heap.h"
+#include "config/base/quota.h"
 #include "config/base/step.h"
 #include "config/config.h"
 #include "kvmem/question.h"
@@ -137,8 +138,14 @@ struct kvmem {
         uint32_t cached_count[2];   /* contents that no waiting call has asked for; that one has */
         struct heap needs;          /* of the shelves that have contents here, by their need */
         struct heap ages[2];        /* the same by their oldest content: not wanted, wanted */
+        struct kvmem_share {        /* of the cached contents, an account's (share.c) */
+            uint32_t min, cached;
+            bool is_within;         /* it has no more than its minimum */
+        } shares[QUOTA_ACCOUNTS_MAX];
+        uint32_t within;            /* cached contents of accounts within their minimums */
     } device, host;
     struct kvmem_holder *holders;   /* [settings.holders] */
+    bool has_shares;                /* an account has a minimum */
 };
 
 static inline uint32_t kvmem_blocks_ceil(uint32_t tokens, uint32_t block_tokens)
@@ -210,6 +217,11 @@ uint32_t kvmem_missing(const struct kvmem *kv, const struct kvmem_answer *answer
                        uint32_t positions);
 /* True when these are available, without the found blocks themselves. O(blocks found). */
 bool kvmem_fits(const struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
+/* The same without what other accounts have cached within their minimums. */
+bool kvmem_fits_beside(const struct kvmem *kv, const struct kvmem_answer *answer,
+                       uint32_t positions);
+/* Cached device blocks that other accounts than this holder's have within their minimums. O(1). */
+uint32_t kvmem_withheld(const struct kvmem *kv, uint32_t holder);
 /* The call owns what the answer names, and room for `positions` on the device, at least those that
  * were found. Evicts cached contents (those first that are needed least; holder.c) to the host, or
  * drops them where the host has none that is needed less; plans the moves of blocks that come
@@ -234,6 +246,11 @@ void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need);
 /* What the holder has left, and no waiting call has asked for, goes after what is needed less than
  * KVMEM_PROTECTED; or, as at first, by its age alone. O(log holders). */
 void kvmem_protect(struct kvmem *kv, uint32_t holder, bool is_protected);
+/* Whose this holder's contents are; it has none yet. At first all are of clients without a key. */
+void kvmem_account(struct kvmem *kv, uint32_t holder, uint32_t account);
+/* What accounts have for themselves of the cached contents: of QUOTA_KV_BLOCKS, and as large a part
+ * of the host. O(holders log holders). */
+void kvmem_bind_quotas(struct kvmem *kv, const struct quotas *quotas);
 /* The holder is gone, and its number free for another. Its contents stay where others can find
  * them, else they are forgotten at once. O(its contents). */
 void kvmem_abandon(struct kvmem *kv, uint32_t holder, bool others_find);

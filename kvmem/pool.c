@@ -93,6 +93,7 @@ static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first
     heap_clear(&tier->needs);
     heap_clear(&tier->ages[false]);
     heap_clear(&tier->ages[true]);
+    kvmem_share_reset(tier);
     for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
         *kvmem_contents(kv, tier, shelf) = empty;
     }

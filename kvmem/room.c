@@ -98,12 +98,12 @@ static bool is_worth_waiting(const struct kvmem *kv, uint32_t block)
            kv->now_us - content->used_us < kv->settings.retain_host_us;
 }
 
-uint32_t kvmem_room_take(struct kvmem *kv)
+uint32_t kvmem_room_take(struct kvmem *kv, uint32_t account)
 {
     if (kv->device.free.count > 0) {
         return take_free(kv, &kv->device);
     }
-    uint32_t block = kvmem_tier_least(kv, &kv->device);
+    uint32_t block = kvmem_share_least(kv, account);
     ASSERT(block != KVMEM_BLOCK_NONE);
     if (is_worth_waiting(kv, block)) {
         kvmem_room_evict(kv, block);

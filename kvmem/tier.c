@@ -18,6 +18,8 @@
 #include "config/base/assert.h"
 #include "kvmem/block.h"
 
+#define SLACK 8     /* an account within its minimum stays so until it is above by this part */
+
 static void list_remove(struct kvmem *kv, struct kvmem_list *list, uint32_t block)
 {
     struct kvmem_block *entry = &kv->blocks[block];
@@ -91,6 +93,42 @@ void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf)
     heap_set(&tier->ages[is_wanted], shelf, oldest_us);
 }
 
+/* Of the account on this tier, where it has changed. */
+static void rank_all(struct kvmem *kv, struct kvmem_tier *tier, uint32_t account)
+{
+    for (uint32_t holder = 0; holder < kv->settings.holders; holder++) {
+        if (kv->holders[holder].account == account) {
+            kvmem_tier_rank(kv, tier, kvmem_shelf_of(holder, KVMEM_REST));
+            kvmem_tier_rank(kv, tier, kvmem_shelf_of(holder, KVMEM_ASKED));
+        }
+    }
+}
+
+void kvmem_tier_judge(struct kvmem *kv, struct kvmem_tier *tier, uint32_t account)
+{
+    struct kvmem_share *share = &tier->shares[account];
+    uint32_t most = share->is_within ? share->min + share->min / SLACK + 1 : share->min;
+    bool is_within = share->min > 0 && share->cached <= most;
+    if (is_within != share->is_within) {
+        tier->within += is_within ? share->cached : 0;
+        tier->within -= is_within ? 0 : share->cached;
+        share->is_within = is_within;
+        rank_all(kv, tier, account);
+    }
+}
+
+static void count_share(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf, int32_t change)
+{
+    uint32_t account = kvmem_account_of(kv, shelf);
+    if (account != QUOTA_ACCOUNT_NONE) {
+        struct kvmem_share *share = &tier->shares[account];
+        ASSERT(change > 0 || share->cached > 0);
+        share->cached += (uint32_t)change;
+        tier->within += share->is_within ? (uint32_t)change : 0;
+        kvmem_tier_judge(kv, tier, account);
+    }
+}
+
 /* True when a content of this age belongs right after the block, if that is on this shelf. */
 static bool belongs_after(const struct kvmem *kv, uint32_t block, uint32_t shelf, uint64_t used_us)
 {
@@ -129,6 +167,7 @@ void kvmem_tier_cache(struct kvmem *kv, uint32_t block)
     tier->cached_last = block;
     list_insert(kv, list, before, block);
     tier->cached_count[kvmem_is_wanted(kv, cached->shelf)]++;
+    count_share(kv, tier, cached->shelf, 1);
     if (list->head == block) {
         kvmem_tier_rank(kv, tier, cached->shelf);
     }
@@ -144,6 +183,7 @@ void kvmem_tier_uncache(struct kvmem *kv, uint32_t block)
     list_remove(kv, list, block);
     tier->cached_last = tier->cached_last == block ? KVMEM_BLOCK_NONE : tier->cached_last;
     tier->cached_count[kvmem_is_wanted(kv, shelf)]--;
+    count_share(kv, tier, shelf, -1);
     if (was_oldest) {
         kvmem_tier_rank(kv, tier, shelf);
     }

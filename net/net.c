@@ -164,6 +164,9 @@ void net_bind_quotas(struct net *net, const struct quotas *quotas)
     quota_bind(&net->quota, quotas, QUOTA_CONNECTIONS);
     quota_bind(&net->replies.quota, quotas, QUOTA_REPLIES);
     quota_bind(&net->replies.tokens_quota, quotas, QUOTA_REPLY_TOKENS);
+    if (net->workflows != NULL) {
+        quota_bind(&net->workflows->quota, quotas, QUOTA_WORKFLOWS);
+    }
 }
 
 /* ---- listeners ------------------------------------------------------------------------------- */

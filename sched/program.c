@@ -194,6 +194,7 @@ static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint
     memcpy(program->id, id, CALL_PROGRAM_ID_BYTES);
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         sched_member_begin(&sched->engines[i], index);
+        kvmem_account(sched->engines[i].kv, index, quota_account(domain));
     }
     *chain = index;
     sched_tenant_enter(sched, tenant);

@@ -41,6 +41,13 @@ static inline uint64_t heap_first_key(const struct heap *heap)
     return heap->count > 0 ? heap->entries[0].key : UINT64_MAX;
 }
 
+/* Of an id that is in the heap. */
+static inline uint64_t heap_key(const struct heap *heap, uint32_t id)
+{
+    ASSERT(heap_has(heap, id));
+    return heap->entries[heap->places[id]].key;
+}
+
 /* Empties it; O(ids). */
 static inline void heap_clear(struct heap *heap)
 {

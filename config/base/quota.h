@@ -40,7 +40,9 @@
     QUOTA(CALLS,        "calls",        "open calls, those of workflows included")  \
     QUOTA(PROGRAMS,     "programs",     "entries of the process table")             \
     QUOTA(REPLIES,      "replies",      "kept replies of ended calls")              \
-    QUOTA(REPLY_TOKENS, "reply_tokens", "tokens of these")
+    QUOTA(REPLY_TOKENS, "reply_tokens", "tokens of these")                          \
+    QUOTA(WORKFLOWS,    "workflows",    "workflows that are not yet forgotten")     \
+    QUOTA(KV_BLOCKS,    "kv_blocks",    "of each engine, what ended calls have left")
 
 enum quota_kind {
 #define QUOTA(kind, name, what) QUOTA_##kind,

@@ -54,6 +54,7 @@ void workflow_table_init(struct workflow_table *table, const struct workflow_lim
     struct heap ready = {0};
     uint64_t instances = instances_of(limits);
     table->limits = *limits;
+    quota_init(&table->quota, limits->workflows);
     table->workflows = arena_take(arena, limits->workflows, sizeof(struct workflow));
     take_arrays(&first, limits, &ready, arena);
     for (uint64_t i = 0; i < limits->workflows; i++) {
@@ -86,17 +87,29 @@ static void empty(struct workflow *flow, const struct workflow_limits *limits)
     }
 }
 
-uint32_t workflow_take(struct workflow_table *table)
+static uint32_t find_free(const struct workflow_table *table)
 {
-    for (uint32_t i = 0; i < table->limits.workflows; i++) {
-        struct workflow *flow = &table->workflows[i];
-        if (flow->state == WORKFLOW_FREE) {
-            empty(flow, &table->limits);
-            flow->state = WORKFLOW_INTAKE;
-            return i;
-        }
+    uint32_t index = 0;
+    while (index < table->limits.workflows &&
+           table->workflows[index].state != WORKFLOW_FREE) {
+        index++;
     }
-    return WORKFLOW_NONE;
+    return index < table->limits.workflows ? index : WORKFLOW_NONE;
+}
+
+uint32_t workflow_take(struct workflow_table *table, uint64_t domain)
+{
+    uint32_t account = quota_account(domain);
+    uint32_t index = quota_room(&table->quota, account) > 0 ? find_free(table) : WORKFLOW_NONE;
+    if (index != WORKFLOW_NONE) {
+        struct workflow *flow = &table->workflows[index];
+        empty(flow, &table->limits);
+        flow->state = WORKFLOW_INTAKE;
+        flow->domain = domain;
+        flow->account = account;
+        quota_take(&table->quota, account, 1);
+    }
+    return index;
 }
 
 void workflow_release(struct workflow_table *table, uint32_t index)
@@ -107,4 +120,5 @@ void workflow_release(struct workflow_table *table, uint32_t index)
     ASSERT(flow->open_calls == 0 && flow->ready.count == 0);
     flow->state = WORKFLOW_FREE;
     flow->generation++;
+    quota_give(&table->quota, flow->account, 1);
 }

@@ -149,6 +149,7 @@ struct workflow {
     enum workflow_state state;
     uint32_t generation;
     uint64_t flow_id, domain;
+    uint32_t account;               /* whose place it is, while it is not FREE */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     bool keep, stream, want_text;
     bool is_closed;                 /* no more rows come: net's, for a client that resumes may
@@ -208,13 +209,15 @@ struct workflow {
 struct workflow_table {
     struct workflow *workflows;     /* [limits.workflows] */
     struct workflow_limits limits;
+    struct quota quota;             /* the slots, divided among accounts */
 };
 
 void workflow_table_plan_memory(struct memory_plan *plan, const struct workflow_limits *limits);
 void workflow_table_init(struct workflow_table *table, const struct workflow_limits *limits,
                          struct arena *arena);
-/* A slot in INTAKE, emptied, or WORKFLOW_NONE. O(1) but for the search of a free slot. */
-uint32_t workflow_take(struct workflow_table *table);
+/* A slot in INTAKE, emptied, for a workflow of this domain; WORKFLOW_NONE: there is none, or it is
+ * others'. O(1) but for the search of a free slot. */
+uint32_t workflow_take(struct workflow_table *table, uint64_t domain);
 /* The slot must be INTAKE or DONE. Its generation grows. */
 void workflow_release(struct workflow_table *table, uint32_t index);
 

@@ -128,16 +128,30 @@ void net_workflow_abandon(struct net *net, uint32_t connection)
     }
 }
 
-bool net_flow_make_room(struct net *net)
+/* True when it has ended, and its client is away. */
+static bool is_left(const struct workflow *flow)
 {
-    for (uint32_t i = 0; i < net_flows_count(net); i++) {
-        const struct workflow *flow = net_flow(net, i);
-        if (flow->state == WORKFLOW_DONE && flow->connection == CALL_NONE) {
-            workflow_release(net->workflows, i);
-            return true;
-        }
+    return flow->state == WORKFLOW_DONE && flow->connection == CALL_NONE;
+}
+
+bool net_flow_make_room(struct net *net, uint64_t domain)
+{
+    uint64_t firsts[QUOTA_ACCOUNTS_MAX];
+    for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
+        firsts[i] = QUOTA_AGE_NONE;
     }
-    return false;
+    for (uint32_t i = net_flows_count(net); i > 0; i--) {
+        const struct workflow *flow = net_flow(net, i - 1);
+        firsts[flow->account] = is_left(flow) ? i - 1 : firsts[flow->account];
+    }
+    uint32_t victim = net_flows_count(net) > 0
+                          ? quota_victim(&net->workflows->quota, quota_account(domain), 1, firsts)
+                          : QUOTA_ACCOUNT_NONE;
+    if (victim == QUOTA_ACCOUNT_NONE) {
+        return false;
+    }
+    workflow_release(net->workflows, (uint32_t)firsts[victim]);
+    return true;
 }
 
 static bool is_away(const struct workflow *flow)
@@ -220,6 +234,19 @@ void net_workflow_init(struct net *net, uint32_t text_bytes_max, struct arena *a
     intake->literal = arena_take(arena, intake->literal_bytes_max, 1);
 }
 
+static void check_quota(const struct net *net)
+{
+    const struct quota *quota = &net->workflows->quota;
+    uint32_t counted[QUOTA_ACCOUNTS_MAX] = {0};
+    for (uint32_t i = 0; i < net_flows_count(net); i++) {
+        const struct workflow *flow = net_flow(net, i);
+        ASSERT(flow->state == WORKFLOW_FREE || flow->account == quota_account(flow->domain));
+        counted[flow->account] += flow->state != WORKFLOW_FREE;
+    }
+    quota_check(quota);
+    ASSERT(memcmp(counted, quota->used_by, sizeof counted) == 0);
+}
+
 /* Each workflow of a connection is in its list, and each that is in none waits for its client or
  * for its end. */
 void net_workflow_check(const struct net *net)
@@ -236,4 +263,7 @@ void net_workflow_check(const struct net *net)
         listed += net->connections[i].flows_count;
     }
     ASSERT(attached == listed);
+    if (net->workflows != NULL) {
+        check_quota(net);
+    }
 }

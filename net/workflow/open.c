@@ -273,7 +273,6 @@ static enum status fill(struct net_frame *frame, struct workflow *flow,
     const struct workflow_encoder encoder = {.encode = net_flow_encode, .self = net};
     uint32_t node = 0;
     flow->flow_id = wire->flow_id;
-    flow->domain = net->connections[frame->connection].domain;
     memcpy(flow->program_id, wire->program_id, sizeof flow->program_id);
     flow->keep = (wire->flags & WIRE_FLOW_OPEN_KEEP) != 0;
     flow->stream = (wire->flags & WIRE_FLOW_OPEN_STREAM) != 0;
@@ -306,9 +305,10 @@ enum status net_flow_open_intake(struct net_frame *frame)
         net_flow_resume(net, resumed, frame->connection);
         return STATUS_OK;
     }
-    uint32_t index = net->workflows != NULL ? workflow_take(net->workflows) : WORKFLOW_NONE;
-    if (index == WORKFLOW_NONE && net_flow_make_room(net)) {
-        index = workflow_take(net->workflows);
+    uint64_t domain = net->connections[frame->connection].domain;
+    uint32_t index = net->workflows != NULL ? workflow_take(net->workflows, domain) : WORKFLOW_NONE;
+    if (index == WORKFLOW_NONE && net_flow_make_room(net, domain)) {
+        index = workflow_take(net->workflows, domain);
     }
     if (index == WORKFLOW_NONE) {
         return net_frame_fault(frame, STATUS_BUSY_WORKFLOWS, WIRE_FIELD_NONE, net_flows_count(net),

@@ -62,8 +62,9 @@ bool net_flow_is_kept(const struct net *net, const struct workflow *flow);
 /* Asks sched to do something about the workflow. */
 void net_flow_command(struct net *net, uint32_t index, struct command command);
 
-/* Gives up a workflow that is kept only for a client who is away. False: there is none. */
-bool net_flow_make_room(struct net *net);
+/* Gives up a workflow that is kept only for a client who is away, so that one of this domain finds
+ * a place: of the account that has most beyond its minimum. False: there is none. */
+bool net_flow_make_room(struct net *net, uint64_t domain);
 
 /* A literal: see struct workflow_encoder. */
 uint32_t net_flow_encode(void *net, const struct workflow_literal *literal, uint32_t *tokens,

@@ -56,6 +56,13 @@ static struct sched_lane *lane_of(const struct sched_engine *engine, const struc
     return &engine->lanes[sched_job_of(engine->sched, call)->tenant];
 }
 
+/* True when no call would run if this one did not. */
+static bool is_last_resort(const struct sched_walk *walk)
+{
+    const struct sched_engine *engine = walk->engine;
+    return engine->planned_count == 0 && (walk->takes_all || engine->dealt_count == 1);
+}
+
 /* True when the row fits; preempts others if it must. What a victim leaves may take the place of
  * what was found: then the question is asked again. */
 static bool make_room(const struct sched_walk *walk, const struct call *call,
@@ -63,10 +70,10 @@ static bool make_room(const struct sched_walk *walk, const struct call *call,
 {
     struct sched_engine *engine = walk->engine;
     const struct sched_lane *own = lane_of(engine, call);
-    while (row->chunk > 0 && !kvmem_fits(engine->kv, answer, row->positions)) {
+    while (row->chunk > 0 && !kvmem_fits_beside(engine->kv, answer, row->positions)) {
         struct call *victim = sched_deal_victim(walk, own);
         if (victim == NULL) {
-            return false;
+            return is_last_resort(walk) && kvmem_fits(engine->kv, answer, row->positions);
         }
         struct sched_lane *its = lane_of(engine, victim);
         if (its != own) {

@@ -34,7 +34,8 @@ static void consider_standby(struct sched_walk *walk, struct sched_lane *lane, s
     }
     row.positions = call->kv_tokens + row.decode_steps;
     const struct kvmem_answer answer = sched_residency_ask(engine, call, false);
-    if (kvmem_missing(engine->kv, &answer, row.positions) > kvmem_spare(engine->kv)) {
+    if (kvmem_missing(engine->kv, &answer, row.positions) +
+            kvmem_withheld(engine->kv, call->program) > kvmem_spare(engine->kv)) {
         return;
     }
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);

@@ -353,7 +353,9 @@ void sim_clients_act(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->swarm.clients; i++) {
         struct sim_client *client = client_at(sim, i);
-        if (client->next_us <= sim->now_us) {
+        if (client->next_us <= sim->now_us && sim->tenants.is_on) {
+            sim_tenants_turn(sim, i);
+        } else if (client->next_us <= sim->now_us) {
             uint64_t moved = client->moved;
             take_turn(sim, i);
             bool rests = sim->calm && client->state == SIM_AWAY && !client->has_session;

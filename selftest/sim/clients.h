@@ -30,6 +30,7 @@ struct sim_client {
     uint64_t patient_until_us;      /* until then it makes no calls: one was refused, or failed */
     uint64_t moved;                 /* bytes, in and out */
     uint32_t idle_turns;            /* in a row, without a byte moved */
+    bool is_silent;                 /* an attacker that says nothing */
     bool excused;                   /* it has given the server a reason to close the connection */
     uint32_t connects;              /* so far */
     bool has_session;               /* with calls that go on over the next connection */
@@ -53,6 +54,7 @@ struct sim_call {
     uint32_t deaths, deaths_alone;  /* of workers, in steps that sampled for it; in its own */
     uint32_t others;                /* calls that its client had open when it was sent */
     uint32_t prompt_tokens, max_tokens, received, expected;
+    uint32_t cached_tokens;         /* of the prompt, as DONE said */
     enum agx_finish finish;         /* that the oracle expects */
     struct call_sampling sampling;
     struct agx_call frame;          /* for the SDK, which may send it again */
@@ -123,6 +125,9 @@ uint32_t sim_theme_token(const struct sim *sim, uint32_t theme, uint32_t index);
 struct sim_call *sim_call_begin(struct sim *sim, uint32_t client);
 /* A call with the program, counts and deadline of `like`, and no other features. */
 struct sim_call *sim_call_plain(struct sim *sim, uint32_t client, const struct sim_call *like);
+/* A call of that program which goes on from its last one, with the prompt tokens of `like` after
+ * those. */
+struct sim_call *sim_call_follow(struct sim *sim, uint32_t client, const struct sim_call *like);
 struct sim_call *sim_call_find(struct sim *sim, uint32_t client, uint64_t call_id);
 void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *event);
 /* The client sends its open calls again. */

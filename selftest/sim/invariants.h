@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the invariants, numbered; the table is in invariants.c. The numbers never change: they
+ * What: the invariants, numbered; the table is in invariants/. The numbers never change: they
  * identify failures.
  */
 #include <stdbool.h>
@@ -18,6 +18,7 @@ enum invariant {
     INVARIANT_ORPHANS, INVARIANT_NEWS, INVARIANT_TEXT,
     INVARIANT_STREAM, INVARIANT_WORKFLOW, INVARIANT_ROUTE, INVARIANT_ENGINE, INVARIANT_POISON,
     INVARIANT_PATIENCE, INVARIANT_NAMES, INVARIANT_ACCOUNTS,
+    INVARIANT_TENANTS,
     INVARIANTS
 };
 

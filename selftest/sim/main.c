@@ -17,7 +17,7 @@
 #define OPPORTUNITIES_MAX 24            /* that are tried, of a fault in a scenario */
 
 static struct request {
-    struct argument_range seeds, engines;
+    struct argument_range seeds, engines, tenants;
     uint64_t seed, minutes, seconds, steps, depth, scenarios;
     const char *replay, *out;
     bool twice, reads_along, keeps_tapes, stops;
@@ -38,6 +38,8 @@ static const struct argument rows[] = {
      "each fault at each of its first opportunities, in S scenarios"},
     {"--steps", "N", ARGUMENT_U64, &request.steps, 0, 0,
      "passes of a run before the faults cease (2000)"},
+    {"--tenants", "A-B", ARGUMENT_RANGE, &request.tenants, 0, 0,
+     "for each seed a tenant's program alone, and beside tenants that attack"},
     {"--engines", "A-B", ARGUMENT_RANGE, &request.engines, 1, SIM_ENGINES_MAX,
      "number of engines, by the seed (1-1)"},
     {"--twice", "", ARGUMENT_FLAG, &request.twice, 0, 0,
@@ -51,7 +53,7 @@ static const struct argument rows[] = {
 static const struct command_line line = {
     .program = "agentix-sim",
     .usage = "[--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
-             "                    | --exhaust D | --nth-fault S]\n"
+             "                    | --exhaust D | --nth-fault S | --tenants A-B]\n"
              "                   [--engines A-B] [--steps N] [--twice] [--script] [--no-shrink]\n"
              "                   [--stop] [--out FOLDER]",
     .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
@@ -196,6 +198,22 @@ static bool goes_on(const struct tally *tally)
     return !request.stops || tally->failures == 0;
 }
 
+static void run_tenants(struct sim *sim, struct tape *tape, struct tally *tally)
+{
+    for (uint64_t seed = request.tenants.first; seed <= request.tenants.last && goes_on(tally);
+         seed++) {
+        tape->engines = engines_of(seed);
+        bool is_isolated = sim_tenants_run(sim, tape, seed);
+        count(tally, sim);
+        if (!is_isolated) {
+            tally->failures++;
+            tell(sim, "tenants of seed", seed);
+        }
+    }
+    printf("the slowest call took %u thousandths of what its share allows\n",
+           sim_tenants_worst());
+}
+
 static void run_seeds(struct sim *sim, struct tape *tape, struct tally *tally)
 {
     for (uint64_t seed = request.seeds.first; seed <= request.seeds.last && goes_on(tally);
@@ -252,6 +270,8 @@ int main(int argc, char **argv)
         run_replay(sim, &tape, &tally);
     } else if (request.scenarios > 0) {
         run_nth_faults(sim, &tape, &tally);
+    } else if (request.tenants.last > 0) {
+        run_tenants(sim, &tape, &tally);
     } else if (request.depth > 0) {
         run_exhaust(sim, &tape, &tally);
     } else {

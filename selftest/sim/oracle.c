@@ -139,6 +139,23 @@ struct sim_call *sim_call_plain(struct sim *sim, uint32_t client, const struct s
     return call;
 }
 
+struct sim_call *sim_call_follow(struct sim *sim, uint32_t client, const struct sim_call *like)
+{
+    const struct sim_program *past = &sim->programs[like->program];
+    struct sim_call *call = begin(sim, client);
+    if (call != NULL) {
+        call->program = like->program;
+        call->prompt_tokens = past->tokens_count + like->prompt_tokens;
+        call->max_tokens = like->max_tokens;
+        memcpy(call->tokens, past->tokens, past->tokens_count * sizeof *call->tokens);
+        for (uint32_t i = past->tokens_count; i < call->prompt_tokens; i++) {
+            call->tokens[i] = sim_theme_token(sim, 0, i);
+        }
+        judge(sim, call);
+    }
+    return call;
+}
+
 struct sim_call *sim_call_begin(struct sim *sim, uint32_t client)
 {
     struct sim_call *call = begin(sim, client);
@@ -338,6 +355,7 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
                 "call %llu: %llu us of waiting and %llu us of service in %llu us",
                 (unsigned long long)call->sampling.seed, (unsigned long long)event->wait_us,
                 (unsigned long long)event->service_us, (unsigned long long)event->total_us);
+    call->cached_tokens = event->cached_tokens;
     check_end(sim, call, event);
     check_text(sim, call, event);
     if (event->finish == AGX_FINISH_FAILED) {
@@ -403,6 +421,9 @@ static void take_refusal(struct sim *sim, uint32_t client, const struct agx_even
 void sim_oracle_event(struct sim *sim, uint32_t client, const struct agx_event *event)
 {
     struct sim_client *own = &sim->clients[client];
+    if (sim->tenants.is_on && client != SIM_VICTIM) {
+        return;                     /* an attacker's: the SDK has checked order and digest */
+    }
     switch (event->kind) {
     case AGX_ACCEPTED:
         call_of(sim, client, event)->accepted = true;

@@ -10,7 +10,7 @@
  *
  *   clients.c --frames--> sockets.c --> loop_pass() --> step record --> engine.c
  *       ^                     |                                            |
- *       +-- oracle.c <--------+         invariants.c looks after each pass-+
+ *       +-- oracle.c <--------+         invariants/ looks after each pass-+
  *
  * A run is a function of its tape. In phase 1 anything happens, and every invariant must hold after
  * each pass. In phase 2 (`calm`) there are no more faults, and every accepted call must end. The
@@ -25,6 +25,7 @@
 #include "selftest/sim/invariants.h"
 #include "selftest/sim/swarm.h"
 #include "selftest/sim/tape.h"
+#include "selftest/sim/tenants/tenants.h"
 
 /* ---- lockstep.c ------------------------------------------------------------------------------ */
 
@@ -93,8 +94,10 @@ struct sim {
     struct sim_watch watches[SIM_HANDLES];
     struct sim_counts counts;
     uint32_t peers_seen;
+    uint64_t connects;              /* so far */
     bool stirred;                   /* a client has done something to a socket */
     uint64_t calls_number;          /* of the last call; also its seed */
+    struct sim_tenants tenants;     /* of the isolation oracle, where it runs */
     struct loop_orders orders;
     struct sim_program programs[SIM_PROGRAMS_MAX];
     /* the appliance */

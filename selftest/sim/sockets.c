@@ -80,13 +80,15 @@ uint32_t sim_handles_open(const struct sim *sim)
 
 static uint32_t find_pending(const struct sim *sim, uint32_t listener)
 {
+    uint32_t first = SIM_NONE;
     for (uint32_t i = 0; i < sim->peers_seen; i++) {
         const struct sim_peer *peer = &sim->peers[i];
-        if (peer->in_use && !peer->accepted && peer->listener == listener) {
-            return i;
+        bool is_pending = peer->in_use && !peer->accepted && peer->listener == listener;
+        if (is_pending && (first == SIM_NONE || peer->since < sim->peers[first].since)) {
+            first = i;
         }
     }
-    return SIM_NONE;
+    return first;
 }
 
 int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
@@ -240,6 +242,7 @@ uint32_t sim_connect(struct sim *sim, uint32_t client)
             bool is_local = who->listener == SIM_LISTENER_UNIX;
             *peer = (struct sim_peer){
                 .in_use = true, .client = client, .listener = who->listener,
+                .since = ++sim->connects,
                 .who = {.kind = is_local ? WORLD_PEER_LOCAL : WORLD_PEER_LOOPBACK,
                         .uid = who->uid, .gids_count = 1, .gids = {who->uid}},
                 .to_server = out, .to_client = in};

@@ -28,6 +28,7 @@ struct swarm {
     bool has_words;
     uint32_t vocab_tokens;
     uint64_t round_us_max, think_us_max;
+    uint64_t round_us;              /* of every round; 0: each takes its own time */
     bool ends_by_drain;
     bool excuses_all;               /* every client may miss a deadline of net */
     uint32_t action_weights[8];     /* clients.c */

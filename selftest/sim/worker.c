@@ -55,6 +55,9 @@ static uint64_t draw_round_us(struct sim *sim, const struct sim_engine *engine)
     if (engine->by_hand) {
         return NEVER_US;
     }
+    if (sim->swarm.round_us > 0) {
+        return sim->swarm.round_us;
+    }
     uint64_t round_us = 1 + sim_time(sim, sim->swarm.round_us_max);
     return sim_fault(sim, SIM_FAULT_SLOW) ? round_us * SLOW_FACTOR : round_us;
 }

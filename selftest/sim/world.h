@@ -29,6 +29,7 @@ struct sim_ring {                   /* bytes in flight, in one direction */
 };
 struct sim_peer {                   /* both ends of one connection */
     bool in_use, accepted, server_closed;
+    uint64_t since;                 /* number of its connect: the kernel accepts in this order */
     bool finished;                  /* the client sends no more: FIN */
     bool closed;                    /* the client is gone */
     bool reset;                     /* RST: both directions are dead */

@@ -184,7 +184,7 @@ static bool take_record(struct flow_record *record)
     memset(record->memory, 0, bytes);
     arena_init(&arena, record->memory, bytes);
     workflow_table_init(&record->table, &limits, &arena);
-    record->workflow = &record->table.workflows[workflow_take(&record->table)];
+    record->workflow = &record->table.workflows[workflow_take(&record->table, 0)];
     return true;
 }
 

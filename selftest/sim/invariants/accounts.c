@@ -54,6 +54,10 @@ static void count(const struct sim *sim, struct held *held)
         const struct program *program = &sim->loop.sched.programs[i];
         held->of[QUOTA_PROGRAMS][account_of(sim, program->domain)] += program->in_use;
     }
+    for (uint32_t i = 0; i < sim->limits.workflow.workflows; i++) {
+        const struct workflow *flow = &sim->loop.workflows.workflows[i];
+        held->of[QUOTA_WORKFLOWS][account_of(sim, flow->domain)] += flow->state != WORKFLOW_FREE;
+    }
 }
 
 static void check_table(struct sim *sim, const struct held *held, enum quota_kind kind)

@@ -47,7 +47,7 @@ static void begin(uint32_t pieces, uint32_t tokens)
                                            .pieces = pieces, .tokens = tokens, .rows = 1,
                                            .value_tokens = 16384};
     workflow_table_init(&table, &limits, test_arena());
-    flow = &table.workflows[workflow_take(&table)];
+    flow = &table.workflows[workflow_take(&table, 0)];
     source = (struct workflow_source){.operands = operands, .texts = texts};
     encoded = 0;
 }

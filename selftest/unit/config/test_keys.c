@@ -300,11 +300,13 @@ static void test_load_quotas_stand_after_any_positional_field(void **state)
 static void test_load_bad_quotas_are_refused(void **state)
 {
     static const char form[] =
-        "k:1: a quota is NAME=MIN or NAME=MIN..MAX, with connections, calls, programs, replies or "
-        "reply_tokens as the name, MIN from 0, MAX from 1 on, MIN <= MAX <= 9999999";
+        "k:1: a quota is NAME=MIN or NAME=MIN..MAX, with connections, calls, programs, replies, "
+        "reply_tokens or workflows as the name, MIN from 0, MAX from 1 on, MIN <= MAX <= 9999999, "
+        "or kv_blocks=MIN";
     static const char *const bad[] = {"kv=1", "=1", "calls=", "calls=x", "calls=1..", "calls=..2",
                                       "calls=3..2", "calls=0..0", "calls=-1", "calls=1...2",
-                                      "calls=00", "calls=12345678", "call=1", "callss=1"};
+                                      "calls=00", "calls=12345678", "call=1", "callss=1",
+                                      "kv_blocks=1..2"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char text[256];
         snprintf(text, sizeof text, "a %s red 1 1 %s\n", SECRET_A, bad[i]);

@@ -17,7 +17,7 @@ enum {
     DEVICE_MIN = BLOCKS_PER_CALL, DEVICE_SPREAD = 14, HOST_SPREAD = 20,
     PREFIXES = 2, PREFIX = 3 * BLOCK_TOKENS,
     BLOCKS_MAX = DEVICE_MIN + DEVICE_SPREAD + PREFIXES * PREFIX / BLOCK_TOKENS + HOST_SPREAD,
-    HOLDERS = 5, OPERATIONS = 100000, UNIT_US = 1000,
+    HOLDERS = 5, ACCOUNTS = 3, OPERATIONS = 100000, UNIT_US = 1000,
 };
 
 struct model_call {
@@ -33,6 +33,7 @@ struct model_call {
 static struct model {
     struct kvmem kv;
     struct step step;
+    struct quotas quotas;
     uint64_t content[BLOCKS_MAX][BLOCK_TOKENS];
     struct model_call calls[CALLS];
     uint32_t past[CONTEXT];         /* tokens of a call that was there before */
@@ -381,12 +382,15 @@ static void lose_engine(void)
     compute_prefixes();
 }
 
-/* A party comes to be needed more or less, or is gone. */
+/* A party comes to be needed more or less, or is gone, and accounts have other minimums. */
 static void turn_of_need(void)
 {
     uint32_t holder = below(HOLDERS);
     if (below(20) == 0) {
         kvmem_abandon(&m.kv, holder, below(2));
+        kvmem_account(&m.kv, holder, below(ACCOUNTS));
+        m.quotas.of[QUOTA_KV_BLOCKS][below(ACCOUNTS)].min = below(2) * below(DEVICE_MIN);
+        kvmem_bind_quotas(&m.kv, &m.quotas);
     } else {
         kvmem_need(&m.kv, holder, below(2) * KVMEM_WANTED + below(3));
     }

@@ -35,7 +35,7 @@ static inline void start(void)
 
 static inline void open_flow(void)
 {
-    index_of_flow = workflow_take(&bench->workflows);
+    index_of_flow = workflow_take(&bench->workflows, 0);
     assert_int_not_equal(index_of_flow, WORKFLOW_NONE);
     flow = &bench->workflows.workflows[index_of_flow];
     flow->domain = 5;

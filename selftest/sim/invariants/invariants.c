@@ -104,6 +104,8 @@ static const struct invariant_row {
     [INVARIANT_ACCOUNTS] = {"no key has more calls than it may, no account more than its bound; "
                             "what is free is at least what others have not used of their minimums",
                             EACH_PASS, invariants_check_accounts},
+    [INVARIANT_TENANTS] = {"a tenant's calls are accepted, right and in time, as its share says, "
+                           "whatever other tenants do (tenants/)", WHEN_IT_HAPPENS, NULL},
 };
 
 const char *invariant_text(enum invariant invariant)
