@@ -247,9 +247,8 @@ struct call_table {
 };
 
 void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens);
-/* `kept`: for the tokens; it may be the same arena. */
 void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
-                     struct arena *arena, struct arena *kept);
+                     struct arena *arena, struct arena *kept);  /* for tokens; may be the same */
 /* A zeroed slot in INTAKE of this trust domain, or CALL_NONE: call_room() is 0. */
 uint32_t call_take(struct call_table *table, uint64_t domain);
 /* Slots that the domain may take now. */

@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "net/replies.h"
+#include "net/kept/replies.h"
 #include "sched/engine/active/exchange.h"
 #include "sched/program.h"
 #include "selftest/sim/sim.h"
