@@ -35,8 +35,7 @@ void swarm_set(struct sim *sim, const char *assignment)
     }
 }
 
-__attribute__((format(printf, 2, 3)))
-static void set(struct sim *sim, const char *format, ...)
+void swarm_setf(struct sim *sim, const char *format, ...)
 {
     char assignment[128];
     va_list arguments;
@@ -68,49 +67,49 @@ static void draw_active_set(struct sim *sim)
 {
     uint32_t most = sim_choose(sim, 3);
     if (most == 0) {
-        set(sim, "sched.active_set=off");
+        swarm_setf(sim, "sched.active_set=off");
     } else if (most == 1) {
-        set(sim, "sched.active_set=auto");
+        swarm_setf(sim, "sched.active_set=auto");
     } else {
-        set(sim, "sched.active_set=%u", small(sim, 1, 16));
+        swarm_setf(sim, "sched.active_set=%u", small(sim, 1, 16));
     }
-    set(sim, "sched.exchange_share=0.%03u", 1 + sim_choose(sim, 999));
-    set(sim, "sched.small_share=0.%u", sim_choose(sim, 4));
+    swarm_setf(sim, "sched.exchange_share=0.%03u", 1 + sim_choose(sim, 999));
+    swarm_setf(sim, "sched.small_share=0.%u", sim_choose(sim, 4));
 }
 
 static void draw_balance(struct sim *sim)
 {
-    set(sim, "sched.balance=%s", any(sim, "sched", "balance"));
-    set(sim, "sched.balance_tokens=%u", sim_choose(sim, 2) * small(sim, 1, SIM_CONTEXT_MAX));
+    swarm_setf(sim, "sched.balance=%s", any(sim, "sched", "balance"));
+    swarm_setf(sim, "sched.balance_tokens=%u", sim_choose(sim, 2) * small(sim, 1, SIM_CONTEXT_MAX));
 }
 
 static void draw_sched(struct sim *sim)
 {
-    set(sim, "sched.policy=%s", any(sim, "sched", "policy"));
-    set(sim, "sched.service=%s", any(sim, "sched", "service"));
-    set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
+    swarm_setf(sim, "sched.policy=%s", any(sim, "sched", "policy"));
+    swarm_setf(sim, "sched.service=%s", any(sim, "sched", "service"));
+    swarm_setf(sim, "sched.queues=%u", sim_between(sim, 1, 6));
     if (sim_choose(sim, 4) == 0) {
-        set(sim, "sched.quantum=auto");
+        swarm_setf(sim, "sched.quantum=auto");
     } else {
-        set(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
+        swarm_setf(sim, "sched.quantum=%lluus", 1 + (unsigned long long)sim_time(sim, 200000));
     }
-    set(sim, "sched.quantum_growth=%u", sim_between(sim, 1, 4));
-    set(sim, "sched.beta=%u", sim_choose(sim, 2) * small(sim, 1, 64));
-    set(sim, "sched.wait_max=%lluus",
-        sim_choose(sim, 2) * (1 + (unsigned long long)sim_time(sim, 10 * SIM_SECOND_US)));
-    set(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 10));
-    set(sim, "sched.cut_steps=%s", any(sim, "sched", "cut_steps"));
-    set(sim, "sched.batch=%u", small(sim, 1, 24));
-    set(sim, "sched.prefill_tokens=%u", small(sim, 1, 96));
-    set(sim, "sched.standby=%u", sim_choose(sim, 2) * sim_between(sim, 1, 8));
-    set(sim, "sched.half_life=%lluus",
-        (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
-    set(sim, "sched.prefetch=%s", any(sim, "sched", "prefetch"));
-    set(sim, "sched.virtual_clock=%s", any(sim, "sched", "virtual_clock"));
-    set(sim, "sched.retag=%s", any(sim, "sched", "retag"));
+    swarm_setf(sim, "sched.quantum_growth=%u", sim_between(sim, 1, 4));
+    swarm_setf(sim, "sched.beta=%u", sim_choose(sim, 2) * small(sim, 1, 64));
+    swarm_setf(sim, "sched.wait_max=%lluus",
+               sim_choose(sim, 2) * (1 + (unsigned long long)sim_time(sim, 10 * SIM_SECOND_US)));
+    swarm_setf(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 10));
+    swarm_setf(sim, "sched.cut_steps=%s", any(sim, "sched", "cut_steps"));
+    swarm_setf(sim, "sched.batch=%u", small(sim, 1, 24));
+    swarm_setf(sim, "sched.prefill_tokens=%u", small(sim, 1, 96));
+    swarm_setf(sim, "sched.standby=%u", sim_choose(sim, 2) * sim_between(sim, 1, 8));
+    swarm_setf(sim, "sched.half_life=%lluus",
+               (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, SIM_SECOND_US)));
+    swarm_setf(sim, "sched.prefetch=%s", any(sim, "sched", "prefetch"));
+    swarm_setf(sim, "sched.virtual_clock=%s", any(sim, "sched", "virtual_clock"));
+    swarm_setf(sim, "sched.retag=%s", any(sim, "sched", "retag"));
     draw_active_set(sim);
-    set(sim, "sched.speculate=%u", sim_choose(sim, 2) * small(sim, 1, STEP_DRAFTS_MAX));
-    set(sim, "sched.recall=%u", small(sim, 0, 64));
+    swarm_setf(sim, "sched.speculate=%u", sim_choose(sim, 2) * small(sim, 1, STEP_DRAFTS_MAX));
+    swarm_setf(sim, "sched.recall=%u", small(sim, 0, 64));
     if (sim->swarm.engines > 1) {       /* else nothing is drawn: runs of one stay as they are */
         draw_balance(sim);
     }
@@ -122,13 +121,13 @@ static void draw_kv(struct sim *sim, uint32_t context_tokens)
     uint32_t block_tokens = 8 * sim_between(sim, 1, SIM_BLOCK_TOKENS / 8);
     uint32_t least = (context_tokens + block_tokens - 1) / block_tokens;
     uint64_t retain_us = sim_choose(sim, 2) * sim_time(sim, 20 * SIM_SECOND_US);
-    set(sim, "kv.block_tokens=%u", block_tokens);
-    set(sim, "kv.device_blocks=%u", small(sim, least, 4 * least + 64));
-    set(sim, "kv.host_ratio=%u.%u", sim_choose(sim, 4), sim_choose(sim, 10));
-    set(sim, "kv.sharing=%s", word(sim, sharing, 3));
+    swarm_setf(sim, "kv.block_tokens=%u", block_tokens);
+    swarm_setf(sim, "kv.device_blocks=%u", small(sim, least, 4 * least + 64));
+    swarm_setf(sim, "kv.host_ratio=%u.%u", sim_choose(sim, 4), sim_choose(sim, 10));
+    swarm_setf(sim, "kv.sharing=%s", word(sim, sharing, 3));
     for (uint32_t i = 0; i < 3; i++) {
         static const char *const keys[] = {"device", "host", "drop"};
-        set(sim, "kv.retain_%s=%lluus", keys[i], (unsigned long long)retain_us);
+        swarm_setf(sim, "kv.retain_%s=%lluus", keys[i], (unsigned long long)retain_us);
         retain_us += sim_choose(sim, 2) * sim_time(sim, 60 * SIM_SECOND_US);
     }
 }
@@ -137,22 +136,22 @@ static uint32_t draw_limits(struct sim *sim)
 {
     uint32_t calls = small(sim, 1, SIM_CALLS_MAX);
     uint32_t context_tokens = sim_between(sim, 8, SIM_CONTEXT_MAX);
-    set(sim, "limits.connections=%u", small(sim, 1, SIM_CONNECTIONS_MAX));
-    set(sim, "limits.calls=%u", calls);
-    set(sim, "limits.calls_per_connection=%u", sim_between(sim, 1, calls));
-    set(sim, "limits.calls_per_program=%u", sim_choose(sim, 2) * small(sim, 1, calls));
-    set(sim, "limits.replies=%u", sim_choose(sim, 4) * small(sim, 1, 16));
-    set(sim, "limits.reply_tokens=%u", small(sim, 1, 1024));
-    set(sim, "limits.call_deadline=%lluus",
+    swarm_setf(sim, "limits.connections=%u", small(sim, 1, SIM_CONNECTIONS_MAX));
+    swarm_setf(sim, "limits.calls=%u", calls);
+    swarm_setf(sim, "limits.calls_per_connection=%u", sim_between(sim, 1, calls));
+    swarm_setf(sim, "limits.calls_per_program=%u", sim_choose(sim, 2) * small(sim, 1, calls));
+    swarm_setf(sim, "limits.replies=%u", sim_choose(sim, 4) * small(sim, 1, 16));
+    swarm_setf(sim, "limits.reply_tokens=%u", small(sim, 1, 1024));
+    swarm_setf(sim, "limits.call_deadline=%lluus",
         (sim_choose(sim, 4) == 3) * (1 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US)));
-    set(sim, "limits.programs=%u", small(sim, 1, SIM_PROGRAMS_MAX));
-    set(sim, "limits.classes=%u", small(sim, 1, SIM_CLASSES_MAX));
-    set(sim, "limits.context_tokens=%u", context_tokens);
-    set(sim, "limits.program_idle=%lluus",
-        1000 + (unsigned long long)sim_time(sim, 600 * SIM_SECOND_US));
-    set(sim, "limits.drain=%lluus", (unsigned long long)sim_time(sim, 30 * SIM_SECOND_US));
-    set(sim, "limits.events=%u", sim_choose(sim, 2) * 256);
-    set(sim, "limits.ended=16");
+    swarm_setf(sim, "limits.programs=%u", small(sim, 1, SIM_PROGRAMS_MAX));
+    swarm_setf(sim, "limits.classes=%u", small(sim, 1, SIM_CLASSES_MAX));
+    swarm_setf(sim, "limits.context_tokens=%u", context_tokens);
+    swarm_setf(sim, "limits.program_idle=%lluus",
+               1000 + (unsigned long long)sim_time(sim, 600 * SIM_SECOND_US));
+    swarm_setf(sim, "limits.drain=%lluus", (unsigned long long)sim_time(sim, 30 * SIM_SECOND_US));
+    swarm_setf(sim, "limits.events=%u", sim_choose(sim, 2) * 256);
+    swarm_setf(sim, "limits.ended=16");
     return context_tokens;
 }
 
@@ -162,23 +161,24 @@ static void draw_net(struct sim *sim)
     for (uint32_t i = 0; i < 4; i++) {
         if (sim_choose(sim, 4) == 3) {
             sim->swarm.excuses_all = true;
-            set(sim, "net.%s=%lluus", keys[i],
+            swarm_setf(sim, "net.%s=%lluus", keys[i],
                 1000 + (unsigned long long)sim_time(sim, 20 * SIM_SECOND_US));
         }
     }
     uint32_t frames = sim_choose(sim, 2) == 0 ? 8 : small(sim, 1, 64);
     uint32_t needed = CONFIG_TOKEN_FRAME_BYTES + CONFIG_REPLY_BYTES * frames;
     uint32_t least = needed > SEND_BYTES_MIN ? needed : SEND_BYTES_MIN;
-    set(sim, "net.frames_per_pass=%u", frames);
-    set(sim, "net.send_bytes=%u", sim_choose(sim, 2) == 0 ? 65536
-                                                          : sim_between(sim, least, least + 4096));
-    set(sim, "net.bytes_per_pass=%u", sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
-    set(sim, "engine.canary=%llums",
-        (sim_choose(sim, 2) == 1) * (10 + (unsigned long long)sim_time(sim, 10000)));
-    set(sim, "engine.doubt=%s", (const char *const[]){"0", "0.1", "1"}[sim_choose(sim, 3)]);
-    set(sim, "net.preauth=%u", small(sim, 1, 16));
-    set(sim, "auth.uids=%u, %u, %u", USER, FLOW_USER, FLOW_USER + 1);
-    set(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
+    swarm_setf(sim, "net.frames_per_pass=%u", frames);
+    swarm_setf(sim, "net.send_bytes=%u",
+               sim_choose(sim, 2) == 0 ? 65536 : sim_between(sim, least, least + 4096));
+    swarm_setf(sim, "net.bytes_per_pass=%u",
+               sim_choose(sim, 2) == 0 ? 65536 : small(sim, 1024, 8192));
+    swarm_setf(sim, "engine.canary=%llums",
+               (sim_choose(sim, 2) == 1) * (10 + (unsigned long long)sim_time(sim, 10000)));
+    swarm_setf(sim, "engine.doubt=%s", (const char *const[]){"0", "0.1", "1"}[sim_choose(sim, 3)]);
+    swarm_setf(sim, "net.preauth=%u", small(sim, 1, 16));
+    swarm_setf(sim, "auth.uids=%u, %u, %u", USER, FLOW_USER, FLOW_USER + 1);
+    swarm_setf(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
 }
 
 #define KEY_DOMAINS 3               /* at most */
@@ -192,11 +192,11 @@ static void draw_keys(struct sim *sim)
     if (!sim->swarm.has_keys) {
         return;
     }
-    set(sim, "auth.tcp=psk");
-    set(sim, "auth.keys=drawn");
-    set(sim, "net.unix=/drawn");
-    set(sim, "limits.reserve=0.%03u", sim_choose(sim, 901));
-    set(sim, "limits.calls_per_key=%u", small(sim, 1, SIM_CALLS_MAX));
+    swarm_setf(sim, "auth.tcp=psk");
+    swarm_setf(sim, "auth.keys=drawn");
+    swarm_setf(sim, "net.unix=/drawn");
+    swarm_setf(sim, "limits.reserve=0.%03u", sim_choose(sim, 901));
+    swarm_setf(sim, "limits.calls_per_key=%u", small(sim, 1, SIM_CALLS_MAX));
     keys->domains_count = sim_between(sim, 1, KEY_DOMAINS);
     keys->count = SIM_KEYS;
     for (uint32_t i = 0; i < keys->domains_count; i++) {
@@ -223,19 +223,20 @@ static void draw_workflows(struct sim *sim)
     uint32_t cache = are_any ? sim_choose(sim, 2) * small(sim, 1, 64) : 0;
     sim->swarm.flows_apart = cache > 0;
     sim->swarm.flow_clients = are_any ? sim_between(sim, 1, 6) : 0;
-    set(sim, "workflow.workflows=%u", are_any ? small(sim, 1, SIM_WORKFLOWS_MAX) : 0);
-    set(sim, "workflow.order=%s", any(sim, "workflow", "order"));
-    set(sim, "workflow.window=%u", sim_choose(sim, 2) * small(sim, 1, 16));
-    set(sim, "workflow.lambda=%lluus",
-        1000 + (unsigned long long)sim_time(sim, 60 * SIM_SECOND_US));
-    set(sim, "workflow.linger=%lluus", (unsigned long long)sim_time(sim, 60 * SIM_SECOND_US));
-    set(sim, "workflow.nodes=%u", SIM_FLOW_NODES - small(sim, 0, 4));
-    set(sim, "workflow.pieces=%u", 32 - small(sim, 0, 28));
-    set(sim, "workflow.tokens=%u", 128 - small(sim, 0, 120));
-    set(sim, "workflow.rows=%u", small(sim, 1, 12));
-    set(sim, "workflow.values=%u", sim_choose(sim, 2) == 0 ? 4096 : small(sim, 16, 512));
-    set(sim, "workflow.cache=%u", cache);
-    set(sim, "workflow.cache_tokens=%u", 16 * small(sim, 1, 64));
+    swarm_setf(sim, "workflow.workflows=%u", are_any ? small(sim, 1, SIM_WORKFLOWS_MAX) : 0);
+    swarm_setf(sim, "workflow.order=%s", any(sim, "workflow", "order"));
+    swarm_setf(sim, "workflow.window=%u", sim_choose(sim, 2) * small(sim, 1, 16));
+    swarm_setf(sim, "workflow.lambda=%lluus",
+               1000 + (unsigned long long)sim_time(sim, 60 * SIM_SECOND_US));
+    swarm_setf(sim, "workflow.linger=%lluus",
+               (unsigned long long)sim_time(sim, 60 * SIM_SECOND_US));
+    swarm_setf(sim, "workflow.nodes=%u", SIM_FLOW_NODES - small(sim, 0, 4));
+    swarm_setf(sim, "workflow.pieces=%u", 32 - small(sim, 0, 28));
+    swarm_setf(sim, "workflow.tokens=%u", 128 - small(sim, 0, 120));
+    swarm_setf(sim, "workflow.rows=%u", small(sim, 1, 12));
+    swarm_setf(sim, "workflow.values=%u", sim_choose(sim, 2) == 0 ? 4096 : small(sim, 16, 512));
+    swarm_setf(sim, "workflow.cache=%u", cache);
+    swarm_setf(sim, "workflow.cache_tokens=%u", 16 * small(sim, 1, 64));
 }
 
 /* Declared prefixes follow themes, as prompts do; each may leave its theme at some position. */

@@ -44,4 +44,5 @@ struct sim;
 void swarm_draw(struct sim *sim);
 /* One option, as --set would; and limits from the options, once they are set. */
 void swarm_set(struct sim *sim, const char *assignment);
+void swarm_setf(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void swarm_derive(struct sim *sim);

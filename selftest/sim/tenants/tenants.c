@@ -8,7 +8,6 @@
  */
 #include "selftest/sim/tenants/tenants.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "net/kept/replies.h"
@@ -32,32 +31,21 @@ static struct {                         /* of the run without attackers */
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3)))
-static void set(struct sim *sim, const char *format, ...)
-{
-    char assignment[128];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(assignment, sizeof assignment, format, arguments);
-    va_end(arguments);
-    swarm_set(sim, assignment);
-}
-
 /* Every table has a place for each account, so each has its minimum. */
 static void draw_tables(struct sim *sim)
 {
-    set(sim, "limits.connections=%u", sim_between(sim, 24, SIM_CONNECTIONS_MAX));
-    set(sim, "limits.calls=%u", sim_between(sim, 12, SIM_CALLS_MAX));
-    set(sim, "limits.calls_per_connection=12");
-    set(sim, "limits.programs=%u", sim_between(sim, 12, SIM_PROGRAMS_MAX));
-    set(sim, "limits.replies=%u", sim_between(sim, 12, 32));
-    set(sim, "limits.reply_tokens=%u", sim_between(sim, 1024, 4096));
-    set(sim, "limits.reserve=0.%u", sim_between(sim, 5, 6));
-    set(sim, "net.preauth=%u", sim_between(sim, 1, 12));
-    set(sim, "auth.tcp=psk");
-    set(sim, "auth.keys=drawn");
-    set(sim, "engine.canary=0");
-    set(sim, "engine.doubt=0");
+    swarm_setf(sim, "limits.connections=%u", sim_between(sim, 24, SIM_CONNECTIONS_MAX));
+    swarm_setf(sim, "limits.calls=%u", sim_between(sim, 12, SIM_CALLS_MAX));
+    swarm_setf(sim, "limits.calls_per_connection=12");
+    swarm_setf(sim, "limits.programs=%u", sim_between(sim, 12, SIM_PROGRAMS_MAX));
+    swarm_setf(sim, "limits.replies=%u", sim_between(sim, 12, 32));
+    swarm_setf(sim, "limits.reply_tokens=%u", sim_between(sim, 1024, 4096));
+    swarm_setf(sim, "limits.reserve=0.%u", sim_between(sim, 5, 6));
+    swarm_setf(sim, "net.preauth=%u", sim_between(sim, 1, 12));
+    swarm_setf(sim, "auth.tcp=psk");
+    swarm_setf(sim, "auth.keys=drawn");
+    swarm_setf(sim, "engine.canary=0");
+    swarm_setf(sim, "engine.doubt=0");
 }
 
 static void draw_engine(struct sim *sim)
@@ -67,17 +55,17 @@ static void draw_engine(struct sim *sim)
     uint32_t block_tokens = 8 * sim_between(sim, 1, 4);
     uint32_t each = (context_tokens + block_tokens - 1) / block_tokens;
     uint32_t contexts = sim_choose(sim, 2) == 0 ? CONTEXTS_MAX : sim_between(sim, 4, 16);
-    set(sim, "limits.context_tokens=%u", context_tokens);
-    set(sim, "kv.block_tokens=%u", block_tokens);
-    set(sim, "kv.device_blocks=%u", contexts * each);
-    set(sim, "kv.host_ratio=%u", sim_choose(sim, 2) * sim_choose(sim, 3));
-    set(sim, "sched.policy=%s", policies[sim_choose(sim, 6)]);
-    set(sim, "sched.queues=%u", sim_between(sim, 1, 6));
-    set(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 8));
-    set(sim, "sched.batch=%u", sim_between(sim, 2, 16));
-    set(sim, "sched.prefill_tokens=%u", sim_between(sim, 8, 128));
-    set(sim, "sched.standby=%u", sim_choose(sim, 8));
-    set(sim, "sched.active_set=%s", sim_choose(sim, 2) == 0 ? "auto" : "off");
+    swarm_setf(sim, "limits.context_tokens=%u", context_tokens);
+    swarm_setf(sim, "kv.block_tokens=%u", block_tokens);
+    swarm_setf(sim, "kv.device_blocks=%u", contexts * each);
+    swarm_setf(sim, "kv.host_ratio=%u", sim_choose(sim, 2) * sim_choose(sim, 3));
+    swarm_setf(sim, "sched.policy=%s", policies[sim_choose(sim, 6)]);
+    swarm_setf(sim, "sched.queues=%u", sim_between(sim, 1, 6));
+    swarm_setf(sim, "sched.steps_per_plan=%u", sim_between(sim, 1, 8));
+    swarm_setf(sim, "sched.batch=%u", sim_between(sim, 2, 16));
+    swarm_setf(sim, "sched.prefill_tokens=%u", sim_between(sim, 8, 128));
+    swarm_setf(sim, "sched.standby=%u", sim_choose(sim, 8));
+    swarm_setf(sim, "sched.active_set=%s", sim_choose(sim, 2) == 0 ? "auto" : "off");
     sim->tenants.round_us = 2000u * sim_between(sim, 1, 10);
 }
 
