@@ -14,10 +14,17 @@
 
 #include "selftest/sim/sim.h"
 
+#define DEATHS_MAX 64       /* of a run: one that dies for ever is for the keeper to end */
+
+static bool may_die(const struct sim *sim)
+{
+    return sim->is_in_pass && sim->orders.core_restarts < DEATHS_MAX && !sim->orders.drain &&
+           sim->swarm.flow_clients == 0 && sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
+}
+
 void sim_core_may_die(struct sim *sim)
 {
-    if (sim->is_in_pass && !sim->orders.drain && sim->swarm.flow_clients == 0 &&
-        sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0 && sim_fault(sim, SIM_FAULT_CORE)) {
+    if (may_die(sim) && sim_fault(sim, SIM_FAULT_CORE)) {
         sim->is_in_pass = false;
         longjmp(sim->core_death, 1);
     }
