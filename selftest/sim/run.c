@@ -28,7 +28,7 @@
 #define CALM_PASSES_MAX  2000000
 #define CALM_US_MAX      (20000 * SIM_SECOND_US)
 #define QUIET_US_MAX     (4000 * SIM_SECOND_US)
-#define QUIET_PASSES_MAX 100000     /* five times what the loop's ticks need for that */
+#define QUIET_PASSES_MAX 2000000    /* with a canary each 10 ms, 130,000 have been needed */
 #define PASS_CPU_S_MAX   20
 
 static struct sim *running;
