@@ -137,7 +137,6 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     loop_init(loop, &settings, &world->world, &arena);
     recall_canaries(loop, boot->shared.control);
     config_keys_wipe(boot->keys);
-    loop->settings.kept = NULL;         /* it is taken */
     ASSERT(arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
     ASSERT(kept.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_KEPT));
     arena_seal(&arena);

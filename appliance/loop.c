@@ -130,6 +130,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     struct arena *kept = settings->kept != NULL ? settings->kept : arena;
     memset(loop, 0, sizeof *loop);
     loop->settings = *settings;
+    loop->settings.kept = NULL;         /* its owner may drop it: all of it is taken here */
     loop->world = world;
     sched_settings_fill(&sched, settings->options, limits);
     kvmem_settings_fill(&kv, limits);

@@ -21,9 +21,9 @@
 
 #include "config/base/bytes.h"
 #include "net/connection.h"
-#include "net/open_calls.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
+#include "net/open_calls.h"
 #include "net/stop_text.h"
 
 /* ---- admission: changes nothing -------------------------------------------------------------- */
@@ -248,24 +248,31 @@ static enum status fill_prompt(struct net_frame *frame, struct call *call,
 
 /* ---- execution, or the reply on record ------------------------------------------------------- */
 
-/* The call that this one repeats, or NULL. The digest tells a different request apart; the length
- * of the prompt makes sure that the tokens fit after it. A part of another request's reply is of no
- * use any more: as long as a call is open its ids may not be used again, and that one is not. */
+/* The digest tells a different request apart; the length of the prompt makes sure that the tokens
+ * fit after it, and a part leaves room for one more. */
+static bool is_reply_to(const struct net_reply *reply, const struct call *call)
+{
+    return reply->request == call->emit.request &&
+           reply->done.prompt_tokens == call->prompt_tokens &&
+           (!net_reply_is_part(reply) || reply->done.generated_tokens < call->max_tokens);
+}
+
+/* The call that this one repeats, or NULL. A part of another request's reply is of no use any more:
+ * as long as a call is open its ids may not be used again, and that one is not. */
 static enum status find_reply(struct net_frame *frame, const struct call *call,
                               const struct net_reply **reply)
 {
     *reply = net_reply_find(frame->net, call->domain, call->program_id, call->client_call_id);
-    bool is_other = *reply != NULL && ((*reply)->request != call->emit.request ||
-                                         (*reply)->done.prompt_tokens != call->prompt_tokens);
-    bool is_part = *reply != NULL && net_reply_is_part(*reply);
-    if (is_part && (is_other || (*reply)->done.generated_tokens >= call->max_tokens)) {
-        net_reply_forget(frame->net, *reply);
-        *reply = NULL;
+    if (*reply == NULL || is_reply_to(*reply, call)) {
         return STATUS_OK;
     }
-    return is_other ? net_frame_fault(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
-                               call->client_call_id, 0)
-                    : STATUS_OK;
+    if (!net_reply_is_part(*reply)) {
+        return net_frame_fault(frame, STATUS_BAD_CALL_REUSED, WIRE_FIELD_CALL_ID,
+                               call->client_call_id, 0);
+    }
+    net_reply_forget(frame->net, *reply);
+    *reply = NULL;
+    return STATUS_OK;
 }
 
 /* The call goes on where the core before this one has left it. */

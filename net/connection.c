@@ -24,8 +24,8 @@
 #include <string.h>
 
 #include "net/cancel.h"
-#include "net/open_calls.h"
 #include "net/kept/progress.h"
+#include "net/open_calls.h"
 #include "net/workflow/workflow.h"
 #include "net/auth/preauth.h"
 #include "net/auth/proxy.h"

@@ -21,9 +21,9 @@
 #include <string.h>
 
 #include "net/connection.h"
-#include "net/open_calls.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
+#include "net/open_calls.h"
 #include "net/stop_text.h"
 #include "net/text.h"
 #include "net/workflow/workflow.h"

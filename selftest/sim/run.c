@@ -231,7 +231,6 @@ void sim_build_loop(struct sim *sim)
                          kept.used_bytes == kept.size_bytes,
                 INVARIANT_MEMORY, "the loop takes less than it has planned");
     arena_seal(&sim->arena);
-    sim->loop.settings.kept = NULL;
     sim->memory = (struct invariants_memory){.arena_bytes = sim->arena.used_bytes};
     loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
 }

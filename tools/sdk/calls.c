@@ -35,6 +35,17 @@ struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id)
     return NULL;
 }
 
+enum agx_result agx_calls_check_done(const struct agx_open_call *call, const struct wire_done *done)
+{
+    if (call->state != AGX_CALL_ACCEPTED || done->has_drafts != (call->wants_drafts != 0)) {
+        return AGX_ERROR_PROTOCOL;
+    }
+    if (done->generated_tokens != call->seen.tokens) {
+        return AGX_ERROR_INDEX;
+    }
+    return done->digest == call->seen.digest ? AGX_OK : AGX_ERROR_DIGEST;
+}
+
 struct agx_open_call *agx_calls_free(struct agx *agx)
 {
     for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {

@@ -291,12 +291,9 @@ static enum agx_result take_done(struct agx *agx, const struct agx_frame *frame,
     if (call == NULL) {
         return AGX_ERROR_UNKNOWN_CALL;
     }
-    if (call->state != AGX_CALL_ACCEPTED ||
-        done.has_drafts != (call->wants_drafts)) {
-        return AGX_ERROR_PROTOCOL;
-    }
-    if (done.generated_tokens != call->seen.tokens || done.digest != call->seen.digest) {
-        return done.generated_tokens != call->seen.tokens ? AGX_ERROR_INDEX : AGX_ERROR_DIGEST;
+    enum agx_result result = agx_calls_check_done(call, &done);
+    if (result != AGX_OK) {
+        return result;
     }
     if (done.status == STATUS_GONE_SHUTDOWN) {
         call->state = AGX_CALL_LOST;
