@@ -60,7 +60,7 @@ void control_leave(struct control_engine *control)
     control_ask(control);               /* the core may have died before it woke the worker */
 }
 
-void control_begin_core(struct control *control)
+void control_begin_core(struct control *control, bool was_killed)
 {
     for (uint32_t i = 0; i < control->engines_count; i++) {
         control_leave(&control->engines[i]);
@@ -68,6 +68,7 @@ void control_begin_core(struct control *control)
     atomic_store(&control->health, 0);
     atomic_store(&control->is_quiet, 0);
     atomic_store(&control->admissions_taken, atomic_load(&control->admissions));
+    atomic_store(&control->core_was_killed, was_killed);
     atomic_fetch_add(&control->core_restarts, 1);
 }
 

@@ -129,8 +129,9 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     struct loop_settings settings;
     boot_loop_settings(boot, &settings);
     settings.kept = &kept;
+    settings.was_killed = atomic_load(&boot->shared.control->core_was_killed) != 0;
     if (arena_map(&arena, memory_plan_bytes(&boot->plan, MEMORY_CORE), false) != STATUS_OK ||
-        world_linux_init(world, &boot->shared, &boot->step) != STATUS_OK) {
+        world_linux_init(world, &boot->shared, &boot->step, &boot->pockets) != STATUS_OK) {
         log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
         _exit(BOOT_EXIT_MEMORY);
     }

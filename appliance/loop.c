@@ -163,7 +163,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
                                       .encoder = settings->encoder, .kept = kept};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
     bind_quotas(loop, settings->keys);
-    net_take_up(&loop->net);
+    net_take_up(&loop->net, settings->was_killed);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
 }
 

@@ -31,6 +31,7 @@ struct loop_settings {
     const struct workflow_encoder *encoder;     /* of struct net_wiring; the lab's */
     struct arena *kept;             /* for the rows of kind MEMORY_KEPT: as a core that died has
                                        left it, or zeroed. NULL: they lie in the loop's arena */
+    bool was_killed;                /* that core: it did not die of what it did */
 };
 
 struct loop {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: struct world over Linux. errno ends here: callers see counts, WORLD_E* or events.
- * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, close, setsockopt,
- * getsockopt, getrandom, clock_gettime, futex, and read of the bells are called; seal.c enforces
- * that.
+ * Invariant: after boot only epoll_wait, epoll_ctl, accept4, recv, send, sendmsg, close,
+ * setsockopt, getsockopt, getrandom, clock_gettime, futex, and read of the bells are called; seal.c
+ * enforces that.
  * Owner: the core's one thread.
  */
 #include "appliance/world_linux.h"
@@ -179,6 +179,23 @@ static void close_handle(void *self, int32_t handle)
     close(handle);
 }
 
+/* ---- for a successor ------------------------------------------------------------------------- */
+
+static bool keep(void *self, int32_t handle, uint32_t index)
+{
+    return pocket_keep(&((struct world_linux *)self)->pockets, handle, index);
+}
+
+static void forget(void *self, uint32_t index)
+{
+    pocket_forget(&((struct world_linux *)self)->pockets, index);
+}
+
+static int32_t recall(void *self, uint32_t index, struct world_kept *kept)
+{
+    return pocket_recall(&((struct world_linux *)self)->pockets, index, kept);
+}
+
 static void entropy(void *self, void *bytes, uint32_t count)
 {
     uint32_t have = 0;
@@ -230,10 +247,10 @@ static uint64_t engine_heartbeat(void *self, uint32_t engine)
 }
 
 enum status world_linux_init(struct world_linux *linux_world, const struct shared *shared,
-                             const struct step *step)
+                             const struct step *step, const struct pockets *pockets)
 {
     ASSERT(shared->control->engines_count <= WORLD_ENGINES_MAX);
-    *linux_world = (struct world_linux){.shared = *shared, .step = *step};
+    *linux_world = (struct world_linux){.shared = *shared, .step = *step, .pockets = *pockets};
     linux_world->world = (struct world){
         .self = linux_world,
         .now_us = now_us,
@@ -244,6 +261,9 @@ enum status world_linux_init(struct world_linux *linux_world, const struct share
         .recv = recv_bytes,
         .send = send_bytes,
         .close = close_handle,
+        .keep = keep,
+        .forget = forget,
+        .recall = recall,
         .entropy = entropy,
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,

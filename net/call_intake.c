@@ -285,11 +285,9 @@ static void go_on(struct net *net, struct call *call, const struct net_reply *pa
     net->stats->calls_continued++;
 }
 
-/* The call as it was when it ended; from here on it is sent like any other. */
-static void replay(struct net *net, struct call *call, const struct net_reply *reply)
+/* The call as it was when it ended, with tokens that are there; it is sent like any other. */
+static void end_as(struct net *net, struct call *call, const struct wire_done *done)
 {
-    const struct wire_done *done = &reply->done;
-    net_reply_tokens(net, reply, call->tokens + call->prompt_tokens);
     call->generated_tokens = call->published_tokens = done->generated_tokens;
     call->finish = (enum call_finish)done->finish;
     call->status = done->status;
@@ -301,9 +299,22 @@ static void replay(struct net *net, struct call *call, const struct net_reply *r
     call->wait_us = done->wait_us;
     call->service_us = done->service_us;
     call->finished_us = call->arrived_us + done->total_us;
-    call->emit.is_replayed = true;
     call->state = CALL_FINISHED;
-    net->stats->calls_replayed++;
+    exchange_emit(net->exchange, call);
+}
+
+/* Or repeats the reply, if there is one. */
+static void execute(struct net *net, struct call *call, const struct net_reply *reply)
+{
+    if (reply != NULL) {
+        net_reply_tokens(net, reply, call->tokens + call->prompt_tokens);
+        call->emit.is_replayed = true;
+        net->stats->calls_replayed++;
+        end_as(net, call, &reply->done);
+        return;
+    }
+    exchange_command(net->exchange,
+                     &(struct command){.kind = COMMAND_CALL, .call = call->slot});
 }
 
 static void commit(struct net_frame *frame, uint32_t call_index, const struct net_reply *reply)
@@ -313,18 +324,29 @@ static void commit(struct net_frame *frame, uint32_t call_index, const struct ne
     ASSERT(call->state == CALL_INTAKE);
     net_connection_attach(net, frame->connection, call_index);
     net_open_insert(net, call_index);
-    if (reply != NULL && !net_reply_is_part(reply)) {
-        replay(net, call, reply);
-        exchange_emit(net->exchange, call);
-        return;
-    }
-    if (reply != NULL) {
-        go_on(net, call, reply);
-    }
     net_progress_begin(net, call);
-    exchange_command(net->exchange,
-                     &(struct command){.kind = COMMAND_CALL,
-                                       .call = call_index});
+    if (reply != NULL && net_reply_is_part(reply)) {
+        go_on(net, call, reply);
+        reply = NULL;
+    }
+    execute(net, call, reply);
+}
+
+void net_call_resume(struct net *net, uint32_t call_index, const struct wire_done *done)
+{
+    struct call *call = &net->calls->calls[call_index];
+    const struct net_reply *reply = net_reply_find(net, call->domain, call->program_id,
+                                                   call->client_call_id);
+    if (reply != NULL && (net_reply_is_part(reply) || !is_reply_to(reply, call))) {
+        net_reply_forget(net, reply);
+        reply = NULL;
+    }
+    net_open_insert(net, call_index);
+    if (reply == NULL && done != NULL) {
+        end_as(net, call, done);
+    } else {
+        execute(net, call, reply);
+    }
 }
 
 enum status net_call_intake(struct net_frame *frame)

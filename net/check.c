@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/connection.h"
+#include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 #include "net/workflow/workflow.h"
@@ -39,7 +40,8 @@ static void check_sleepers(const struct net *net)
 static void check_buffers(const struct net *net, const struct net_connection *connection)
 {
     const struct limits *limits = net->settings.limits;
-    ASSERT(connection->received_bytes <= WIRE_HEADER_BYTES + limits->frame_bytes);
+    ASSERT(connection->received_first + connection->received_bytes <=
+           WIRE_HEADER_BYTES + limits->frame_bytes);
     ASSERT(connection->unsent_first + connection->unsent_bytes <= limits->send_bytes);
     ASSERT(!connection->pending || connection->received_bytes >= WIRE_HEADER_BYTES);
     ASSERT(connection->answers_due <= limits->frames_per_pass);
@@ -63,7 +65,7 @@ static uint32_t check_calls_of(const struct net *net, uint32_t index)
         const struct call *call = &net->calls->calls[at];
         ASSERT(call->state != CALL_FREE && call->connection == index);
         ASSERT(call->domain == connection->domain);
-        ASSERT(call->emit.sent_tokens <= call->published_tokens);
+        ASSERT(call->emit.sent_tokens <= call->max_tokens);
         ASSERT(call->emit.held_bytes <= CALL_HELD_BYTES);
         ASSERT(net->calls->calls[call->emit.conn_next].emit.conn_prev == at);
         at = call->emit.conn_next;
@@ -159,5 +161,6 @@ void net_check(const struct net *net)
     ASSERT(net->stats->connections_open == net->open_count);
     net_replies_check(net);
     net_progress_check(net);
+    net_kept_check(net);
     net_workflow_check(net);
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "net/cancel.h"
+#include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
@@ -97,24 +98,20 @@ bool net_connection_fits(const struct net *net, uint64_t domain, struct wire_fau
     return quota_room(&net->quota, account) > 0;
 }
 
-void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
-                         uint64_t domain, uint64_t now_us)
+/* A slot that was free, for this handle. */
+static struct net_connection *occupy(struct net *net, uint32_t index, int32_t handle,
+                                     uint64_t now_us)
 {
-    ASSERT(net->open_count < net->settings.limits->connections);
-    uint32_t index = net->order[net->open_count];
     struct net_connection *connection = connection_at(net, index);
-    ASSERT(connection->state == NET_CLOSED && connection->position == net->open_count);
+    ASSERT(connection->state == NET_CLOSED && connection->position >= net->open_count);
+    place(net, connection, net->open_count);
     *connection = (struct net_connection){
-        .state = net_proxy_is_due(net, peer) ? NET_PROXIED : NET_GREETING,
+        .state = NET_GREETING,
         .generation = connection->generation,
         .handle = handle,
-        .peer_kind = peer->kind,
-        .address = peer->address,
-        .domain = domain,
         .account = QUOTA_ACCOUNT_NONE,
         .key = NET_KEY_NONE,
-        .gid = group_of(net, peer),
-        .position = net->open_count,
+        .position = net->open_count++,
         .received = connection->received,
         .unsent = connection->unsent,
         .calls_first = CALL_NONE,
@@ -123,15 +120,47 @@ void net_connection_open(struct net *net, int32_t handle, const struct world_pee
         .progress_us = now_us,
         .active_us = now_us,
     };
-    memcpy(connection->ip, peer->ip, sizeof connection->ip);
-    net->open_count++;
-    net->stats->connections_accepted++;
     net->stats->connections_open = net->open_count;
+    return connection;
+}
+
+void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
+                         uint64_t domain, uint64_t now_us)
+{
+    ASSERT(net->open_count < net->settings.limits->connections);
+    uint32_t index = net->order[net->open_count];
+    struct net_connection *connection = occupy(net, index, handle, now_us);
+    connection->state = net_proxy_is_due(net, peer) ? NET_PROXIED : NET_GREETING;
+    connection->peer_kind = peer->kind;
+    connection->address = peer->address;
+    connection->domain = domain;
+    connection->gid = group_of(net, peer);
+    memcpy(connection->ip, peer->ip, sizeof connection->ip);
+    net_kept_begin(net, index);
+    net->stats->connections_accepted++;
     if (peer->kind != WORLD_PEER_LOCAL) {
         net_preauth_enter(net, index);
     } else {
         count(net, connection);         /* the kernel has said who it is */
     }
+    net_connection_wake(net, connection);
+}
+
+void net_connection_open_again(struct net *net, uint32_t index, const struct net_kept_peer *peer,
+                               int32_t handle)
+{
+    uint64_t now_us = net->world->now_us(net->world->self);
+    struct net_connection *connection = occupy(net, index, handle, now_us);
+    connection->state = NET_OPEN;
+    connection->peer_kind = (enum world_peer_kind)peer->peer_kind;
+    connection->address = peer->address;
+    connection->domain = peer->domain;
+    connection->gid = peer->gid;
+    memcpy(connection->ip, peer->ip, sizeof connection->ip);
+    memcpy(connection->name, peer->name, sizeof connection->name);
+    memcpy(connection->key_id, peer->key_id, sizeof connection->key_id);
+    connection->readable = true;        /* what came while there was no core */
+    count(net, connection);
     net_connection_wake(net, connection);
 }
 
@@ -144,6 +173,7 @@ void net_connection_admit(struct net *net, uint32_t index)
     if (connection->is_preauth) {
         net_preauth_leave(net, index);
     }
+    net_kept_open(net, index);
 }
 
 void net_connection_attach(struct net *net, uint32_t index, uint32_t call_index)
@@ -217,6 +247,7 @@ void net_connection_close(struct net *net, uint32_t index)
         quota_give(&net->quota, connection->account, 1);
         connection->account = QUOTA_ACCOUNT_NONE;
     }
+    net_kept_end(net, index);
     net->world->close(net->world->self, connection->handle);
     connection->state = NET_CLOSED;
     connection->handle = -1;
@@ -250,12 +281,19 @@ bool net_connection_may_reply(const struct net *net, const struct net_connection
                WIRE_REPLY_BYTES_MAX * (connection->answers_due + 1);
 }
 
+static struct net_kept_connection *kept_of(struct net *net,
+                                           const struct net_connection *connection)
+{
+    return &net->kept.of[connection - net->connections];
+}
+
 uint8_t *net_connection_tail(struct net *net, struct net_connection *connection)
 {
+    struct net_span *span = &kept_of(net, connection)->unsent;
     ASSERT(connection->unsent_first + connection->unsent_bytes <= net->settings.limits->send_bytes);
     if (connection->unsent_first > 0) {
-        memmove(connection->unsent, connection->unsent + connection->unsent_first,
-                connection->unsent_bytes);
+        net_span_move(span, connection->unsent, span->base + connection->unsent_first,
+                      connection->unsent_bytes);
         connection->unsent_first = 0;
     }
     return connection->unsent + connection->unsent_bytes;
@@ -329,10 +367,13 @@ void net_connection_fail(struct net *net, uint32_t index, const struct wire_faul
 void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct net_connection *connection = connection_at(net, index);
+    struct net_transfer *transfer = &kept_of(net, connection)->sent;
     while (connection->unsent_bytes > 0 && !connection->stalled) {
+        net_transfer_ask(transfer);
         int64_t sent = net->world->send(net->world->self, connection->handle,
                                         connection->unsent + connection->unsent_first,
                                         connection->unsent_bytes);
+        net_transfer_count(transfer, sent);
         if (sent == WORLD_EAGAIN || sent == 0) {
             connection->stalled = true;
             return;

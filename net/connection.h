@@ -7,6 +7,10 @@
  * that is not local. `domain` holds until a key gives it another one. */
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
                          uint64_t domain, uint64_t now_us);
+struct net_kept_peer;
+/* This slot goes on for the client that a core before this one had in it. Its account has room. */
+void net_connection_open_again(struct net *net, uint32_t index, const struct net_kept_peer *peer,
+                               int32_t handle);
 /* True when the account of this trust domain may have one more connection; else says why not. */
 bool net_connection_fits(const struct net *net, uint64_t domain, struct wire_fault *fault);
 /* The handshake is complete; the domain is known, and the connection fits. */
@@ -26,6 +30,14 @@ void net_connection_rest(struct net *net, struct net_connection *connection);
 static inline bool net_connection_reads(const struct net_connection *connection)
 {
     return connection->state != NET_CLOSED && connection->state != NET_CLOSING;
+}
+
+/* So many received bytes have been acted on. */
+static inline void net_connection_used(struct net_connection *connection, uint32_t count)
+{
+    ASSERT(count <= connection->received_bytes);
+    connection->received_first += count;
+    connection->received_bytes -= count;
 }
 
 /* Links a call to its connection; unlinks it. */

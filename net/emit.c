@@ -71,7 +71,7 @@ static void let_go(struct net *net, uint32_t call_index, uint64_t now_us)
     struct call *call = &net->calls->calls[call_index];
     ASSERT(call->state == CALL_FINISHED);
     reader_of(net, call)->active_us = now_us;
-    net_progress_end(net, call_index);
+    net_progress_close(net, call);
     net_open_remove(net, call_index);
     net_connection_detach(net, call_index);
     call_release(net->calls, call_index);
@@ -100,6 +100,70 @@ static bool send_refusal(struct net *net, struct call *call, uint64_t now_us)
     return true;
 }
 
+/* Tokens that the client is to get next. None for a call that a core has taken over, until it has
+ * those again that its client has. */
+static uint32_t unsent_tokens(const struct call *call)
+{
+    uint32_t kept = net_stop_text_kept_tokens(call), sent = call->emit.sent_tokens;
+    return kept > sent ? kept - sent : 0;
+}
+
+/* Why the call ended, as the client sees it: a stop string counts even if the scheduler had another
+ * reason first, and the end-of-turn token that the appliance added is an end like EOS. */
+static enum call_finish finish_of(const struct call *call)
+{
+    if (call->stop_text_hit) {
+        return CALL_FINISH_STOP_TEXT;
+    }
+    if (call->finish != CALL_FINISH_STOP_ID || !call->emit.eot_is_eos) {
+        return call->finish;
+    }
+    ASSERT(call->generated_tokens > 0);
+    uint32_t last = call->tokens[call->prompt_tokens + call->generated_tokens - 1];
+    uint32_t after = call->eos_id_index_plus_1 != 0 ? 1 : 0;
+    uint32_t eot_id = call->sampling.stop_ids[call->sampling.stop_ids_count - 1 - after];
+    return last == eot_id ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
+}
+
+static void fill_done(const struct call *call, struct wire_done *done)
+{
+    uint32_t unsent = unsent_tokens(call);
+    const uint32_t *tokens = call->tokens + call->prompt_tokens + call->emit.sent_tokens;
+    ASSERT(call->state == CALL_FINISHED && call->finish != CALL_FINISH_REFUSED);
+    *done = (struct wire_done){
+        .call_id = call->client_call_id,
+        .finish = finish_of(call),
+        .status = call->stop_text_hit ? STATUS_OK : call->status,
+        .queue = (uint16_t)call->queue,
+        .prompt_tokens = call->prompt_tokens,
+        .cached_tokens = call->cached_tokens,
+        .generated_tokens = call->emit.sent_tokens + unsent,
+        .preemptions = call->preemptions,
+        .wait_us = call->wait_us,
+        .service_us = call->service_us,
+        .total_us = call->finished_us - call->arrived_us,
+        .digest = wire_digest(call->emit.digest, tokens, unsent),
+        .has_drafts = call->want_drafts,
+        .drafts = {call->draft_tokens, call->draft_tokens_agreed},
+    };
+    ASSERT(done->finish >= CALL_FINISH_LENGTH && done->finish <= CALL_FINISH_FAILED);
+    ASSERT(call->queue < WIRE_QUEUES_MAX);
+}
+
+/* How far it has come, for the core's successor. Log probabilities that its client is still to get
+ * are not kept, so such a call has no end. */
+static void note(struct net *net, const struct call *call)
+{
+    struct wire_done done = {.finish = CALL_FINISH_NONE};
+    if (call->state == CALL_FINISHED && call->finish == CALL_FINISH_REFUSED) {
+        done = (struct wire_done){.finish = CALL_FINISH_REFUSED, .status = call->status,
+                                  .digest = call->emit.digest};
+    } else if (call->state == CALL_FINISHED && !call->sampling.wants_logprobs) {
+        fill_done(call, &done);
+    }
+    net_progress_note(net, call, &done);
+}
+
 static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
 {
     struct net_connection *connection = reader_of(net, call);
@@ -113,6 +177,7 @@ static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
     }
     net_connection_push(net, connection, count, now_us);
     call->emit.accept_sent = true;
+    note(net, call);
     return true;
 }
 
@@ -120,13 +185,13 @@ static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
 static bool all_said(const struct call *call)
 {
     bool more_text = call->want_text && net_text_is_whole(call) && call->emit.held_bytes > 0;
-    return call->emit.sent_tokens == net_stop_text_kept_tokens(call) && !more_text;
+    return unsent_tokens(call) == 0 && !more_text;
 }
 
 /* Unsent tokens that one frame may have: log probabilities are sent from where they lie. */
 static uint32_t sendable_tokens(const struct net *net, const struct call *call)
 {
-    uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens;
+    uint32_t unsent = unsent_tokens(call);
     if (!call->sampling.wants_logprobs) {
         return unsent;
     }
@@ -155,8 +220,7 @@ static uint32_t gather_tokens(struct net *net, struct call *call, uint32_t room,
         }
         net_text_add(net, call, call->emit.sent_tokens + count++, net->text, text_bytes);
     }
-    bool is_last = call->emit.sent_tokens + count == net_stop_text_kept_tokens(call);
-    if (is_last && net_text_is_whole(call) &&
+    if (count == unsent_tokens(call) && net_text_is_whole(call) &&
         used + *text_bytes + net_text_bytes_max(net, call) <= room) {
         net_text_end(call, net->text, text_bytes);
     }
@@ -190,48 +254,15 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
     net_connection_push(net, connection, count, now_us);
     call->emit.digest = wire_digest(call->emit.digest, tokens, tokens_count);
     call->emit.sent_tokens += tokens_count;
-    net_progress_note(net, call);
+    note(net, call);
     return true;
-}
-
-/* Why the call ended, as the client sees it: a stop string counts even if the scheduler had another
- * reason first, and the end-of-turn token that the appliance added is an end like EOS. */
-static enum call_finish finish_of(const struct call *call)
-{
-    if (call->stop_text_hit) {
-        return CALL_FINISH_STOP_TEXT;
-    }
-    if (call->finish != CALL_FINISH_STOP_ID || !call->emit.eot_is_eos) {
-        return call->finish;
-    }
-    ASSERT(call->generated_tokens > 0);
-    uint32_t last = call->tokens[call->prompt_tokens + call->generated_tokens - 1];
-    uint32_t after = call->eos_id_index_plus_1 != 0 ? 1 : 0;
-    uint32_t eot_id = call->sampling.stop_ids[call->sampling.stop_ids_count - 1 - after];
-    return last == eot_id ? CALL_FINISH_EOS : CALL_FINISH_STOP_ID;
 }
 
 static bool send_done(struct net *net, struct call *call, uint64_t now_us)
 {
     struct net_connection *connection = reader_of(net, call);
-    struct wire_done done = {
-        .call_id = call->client_call_id,
-        .finish = finish_of(call),
-        .status = call->stop_text_hit ? STATUS_OK : call->status,
-        .queue = (uint16_t)call->queue,
-        .prompt_tokens = call->prompt_tokens,
-        .cached_tokens = call->cached_tokens,
-        .generated_tokens = call->emit.sent_tokens,
-        .preemptions = call->preemptions,
-        .wait_us = call->wait_us,
-        .service_us = call->service_us,
-        .total_us = call->finished_us - call->arrived_us,
-        .digest = call->emit.digest,
-        .has_drafts = call->want_drafts,
-        .drafts = {call->draft_tokens, call->draft_tokens_agreed},
-    };
-    ASSERT(done.finish >= CALL_FINISH_LENGTH && done.finish <= CALL_FINISH_FAILED);
-    ASSERT(call->queue < WIRE_QUEUES_MAX);
+    struct wire_done done;
+    fill_done(call, &done);
     uint32_t count = wire_done_encode(&done, net_connection_tail(net, connection),
                                       net_connection_room_of_calls(net, connection));
     if (count == 0) {
@@ -260,14 +291,20 @@ static uint32_t unsent_tokens_max(const struct net *net, const struct call *call
 static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
 {
     struct call *call = &net->calls->calls[call_index];
-    uint32_t unsent = net_stop_text_kept_tokens(call) - call->emit.sent_tokens;
-    bool paused = unsent > unsent_tokens_max(net, call);
+    bool paused = unsent_tokens(call) > unsent_tokens_max(net, call);
     net->again = net->again || (call->paused && !paused);
     if (paused != call->paused && call->state != CALL_FINISHED) {
         event_log_note_call(net->settings.event_log, now_us, call,
                             (struct event_what){.kind = paused ? EVENT_PAUSED : EVENT_RESUMED});
     }
     call->paused = paused;
+}
+
+/* A call that a core has taken over was accepted, and now has no place. */
+static bool is_lost(const struct call *call)
+{
+    return call->state == CALL_FINISHED && call->finish == CALL_FINISH_REFUSED &&
+           call->emit.accept_sent;
 }
 
 /* Sends all news in order; false when the room ends first. Frees a finished call. */
@@ -324,11 +361,18 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     ASSERT(connection->state == NET_OPEN);
     net_stop_text_scan(net, call_index);
     uint32_t generation = call->generation;
+    if (is_lost(call)) {
+        net_connection_close(net, call->connection);    /* its client comes back, and asks again */
+        return;
+    }
     /* If others wait for room, it waits after them: they take turns. */
     connection->backlog = connection->backlog || !send_news(net, call_index, now_us);
     net_connection_wake(net, connection);
     if (call->generation == generation) {
         set_paused(net, call_index, now_us);
+        if (call->state == CALL_FINISHED) {
+            note(net, call);                /* its client has not read so far */
+        }
     }
 }
 

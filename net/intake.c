@@ -24,6 +24,8 @@
 #include "net/auth/proxy.h"
 #include "net/auth/refusal.h"
 #include "net/cancel.h"
+#include "net/kept/connections.h"
+#include "net/kept/progress.h"
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
 
@@ -128,6 +130,9 @@ static enum status handle_cancel(struct net_frame *frame)
         return STATUS_BAD_CALL_UNKNOWN;
     }
     net_cancel(net, call);
+    if (net->calls->calls[call].state != CALL_FINISHED) {
+        net_progress_note(net, &net->calls->calls[call], NULL);
+    }
     return STATUS_OK;
 }
 
@@ -362,15 +367,12 @@ static bool take_frame(struct net_frame *frame)
     return net_connection_reads(net_frame_sender(frame));
 }
 
-/* Moves the rest to the front, and keeps the time of a partial frame. */
+/* The rest moves to the front once the pass has been committed; the time of a partial frame is
+ * kept. */
 static void keep_rest(struct net_connection *connection, uint32_t used, bool progressed,
                       uint64_t now_us)
 {
-    ASSERT(used <= connection->received_bytes);
-    connection->received_bytes -= used;
-    if (used > 0) {
-        memmove(connection->received, connection->received + used, connection->received_bytes);
-    }
+    net_connection_used(connection, used);
     if (connection->received_bytes == 0 || connection->pending) {
         connection->frame_started_us = 0;
     } else if (progressed || connection->frame_started_us == 0) {
@@ -385,6 +387,7 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct net_connection *connection = &net->connections[index];
     uint32_t used = 0, frames = 0;
+    ASSERT(connection->received_first == 0);
     connection->pending = false;
     while (used < connection->received_bytes) {
         struct net_frame frame = {.net = net, .connection = index, .now_us = now_us};
@@ -416,6 +419,18 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
     keep_rest(connection, used, frames > 0, now_us);
 }
 
+/* Moves what the last pass has not acted on to the front. */
+static void settle(struct net *net, uint32_t index)
+{
+    struct net_connection *connection = &net->connections[index];
+    struct net_span *span = &net->kept.of[index].received;
+    if (connection->received_first > 0) {
+        net_span_move(span, connection->received, span->base + connection->received_first,
+                      connection->received_bytes);
+        connection->received_first = 0;
+    }
+}
+
 /* One receive; false when the connection is gone. */
 static bool receive(struct net *net, uint32_t index)
 {
@@ -425,8 +440,11 @@ static bool receive(struct net *net, uint32_t index)
     uint32_t share = net->settings.limits->bytes_per_pass;
     uint32_t max = room < share ? room : share;
     ASSERT(connection->received_bytes < capacity);
+    struct net_transfer *taken = &net->kept.of[index].taken;
+    net_transfer_ask(taken);
     int64_t count = net->world->recv(net->world->self, connection->handle,
                                      connection->received + connection->received_bytes, max);
+    net_transfer_count(taken, count);
     if (count > 0) {
         ASSERT(count <= (int64_t)max);
         connection->received_bytes += (uint32_t)count;
@@ -450,6 +468,7 @@ void net_intake(struct net *net, uint32_t index, uint64_t now_us)
         net_connection_close(net, index);
         return;
     }
+    settle(net, index);
     bool wants = connection->readable || connection->hangup;
     if (!net_connection_may_reply(net, connection)) {
         /* The client waits for the appliance: the time of its partial frame restarts. */
@@ -458,9 +477,11 @@ void net_intake(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     connection->readable = connection->hangup = false;
+    net_kept_act(net, index);
     if (connection->state == NET_PROXIED) {
         net_proxy_take(net, index, now_us);
     } else if (reads && connection->received_bytes > 0) {
         take_frames(net, index, now_us);
     }
+    net_kept_acted(net, index);
 }

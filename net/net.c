@@ -31,6 +31,7 @@
 #include "net/emit.h"
 #include "net/intake.h"
 #include "net/open_calls.h"
+#include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 #include "net/workflow/workflow.h"
@@ -69,13 +70,10 @@ static uint32_t text_bytes_max(const struct limits *limits, const struct gguf_vo
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab)
 {
-    uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
     memory_plan_add(plan, MEMORY_CORE, "net connections", limits->connections,
              sizeof(struct net_connection));
     memory_plan_add(plan, MEMORY_CORE, "net connection order", limits->connections,
                     sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "net receive buffers", limits->connections, frame);
-    memory_plan_add(plan, MEMORY_CORE, "net send buffers", limits->connections, limits->send_bytes);
     memory_plan_add(plan, MEMORY_CORE, "net text of a frame", 1, limits->send_bytes);
     memory_plan_add(plan, MEMORY_CORE, "net tokenizer scratch", 1,
              vocab_scratch_bytes(text_bytes_max(limits, vocab)));
@@ -83,17 +81,15 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
     net_workflow_plan_memory(plan, limits, text_bytes_max(limits, vocab));
     net_replies_plan_memory(plan, limits);
     net_progress_plan_memory(plan, limits);
+    net_kept_plan_memory(plan, limits);
     net_auth_plan_memory(plan, limits);
 }
 
 static void init_connections(struct net *net, struct arena *arena)
 {
     const struct limits *limits = net->settings.limits;
-    uint64_t frame = (uint64_t)WIRE_HEADER_BYTES + limits->frame_bytes;
     net->connections = arena_take(arena, limits->connections, sizeof(struct net_connection));
     net->order = arena_take(arena, limits->connections, sizeof(uint32_t));
-    uint8_t *received = arena_take(arena, limits->connections, frame);
-    uint8_t *unsent = arena_take(arena, limits->connections, limits->send_bytes);
     for (uint32_t i = 0; i < limits->connections; i++) {
         net->order[i] = i;
         net->connections[i] = (struct net_connection){
@@ -101,8 +97,6 @@ static void init_connections(struct net *net, struct arena *arena)
             .account = QUOTA_ACCOUNT_NONE,
             .handle = -1,
             .position = i,
-            .received = received + i * frame,
-            .unsent = unsent + (uint64_t)i * limits->send_bytes,
             .calls_first = CALL_NONE,
             .flows_first = WORKFLOW_NONE,
         };
@@ -150,13 +144,8 @@ void net_init(struct net *net, const struct net_settings *settings,
     struct arena *kept = wiring->kept != NULL ? wiring->kept : arena;
     net_replies_init(net, arena, kept);
     net_progress_init(net, kept);
+    net_kept_init(net, kept);
     net_auth_init(net, keys, arena);
-}
-
-void net_take_up(struct net *net)
-{
-    net_replies_take_up(net);
-    net_progress_take_up(net);
 }
 
 void net_bind_quotas(struct net *net, const struct quotas *quotas)
@@ -357,6 +346,7 @@ static void serve(struct net *net, uint32_t index, uint64_t now_us)
     if (connection->backlog) {
         net_emit_backlog(net, index, now_us);
     }
+    net_kept_commit(net, index);
     net_connection_flush(net, index, now_us);
     if (connection->state == NET_CLOSED) {
         return;
@@ -375,6 +365,7 @@ void net_emit(struct net *net, uint64_t now_us)
     for (uint32_t i = net->awake_count; i-- > 0;) {
         serve(net, net->order[i], now_us);
     }
+    net->kept.head->attempts = 0;
 }
 
 uint64_t net_next_us(const struct net *net, uint64_t now_us)

@@ -74,7 +74,7 @@ struct net_wiring {                  /* what net shares with others; all of it o
     struct workflow_table *workflows;   /* NULL: none, and FLOW_OPEN is refused */
     const struct workflow_encoder *encoder;     /* of workflows' texts; NULL: the vocabulary */
     struct arena *kept;             /* what a core that died has left, and its successor takes up:
-                                       replies and progress; NULL: they die with this core */
+                                       connections, calls, replies; NULL: they die with this one */
 };
 
 enum net_state {
@@ -105,7 +105,7 @@ struct net_connection {
     uint32_t position;              /* in net.order */
     uint32_t interest;              /* what the world watches for now */
     uint8_t *received;              /* [WIRE_HEADER_BYTES + limits.frame_bytes] */
-    uint32_t received_bytes;
+    uint32_t received_first, received_bytes;    /* what has not been acted on */
     uint8_t *unsent;                /* [limits.send_bytes]: from unsent_first, unsent_bytes long */
     uint32_t unsent_first, unsent_bytes;
     uint32_t calls_count, calls_first;  /* open calls: circular, through call.emit.conn_next */
@@ -118,10 +118,14 @@ struct net_connection {
     bool stalled;                   /* the last send found no room; WRITABLE will come */
     bool pending;                   /* a whole frame waits in `received` */
     bool backlog;                   /* some call has news that found no room */
+    bool is_kept;                   /* the world keeps its handle for the core's successor */
+    bool is_noted;                  /* what the pass has made of its calls waits for the commit */
 };
 
 struct net_reply;
 struct net_progress;
+struct net_kept_head;
+struct net_kept_connection;
 struct net_replies {                /* how the last calls ended (net/kept/replies.c) */
     struct net_reply *records;      /* [limits.replies] */
     uint32_t free;                  /* the first that is free, or CALL_NONE */
@@ -206,6 +210,10 @@ struct net {
     uint64_t open_key[2];
     struct net_replies replies;
     struct net_progress *progress;  /* [limits.calls]: of open calls (net/kept/progress.c) */
+    struct {
+        struct net_kept_head *head;
+        struct net_kept_connection *of;     /* [limits.connections] (net/kept/connections.c) */
+    } kept;
     struct net_refusals refusals;
     struct net_flow_intake flow_intake;
     uint64_t emit_us;               /* of the pass that sends (net/workflow/emit.c) */
@@ -227,8 +235,9 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
 /* After the first net_bind_quotas(), before all else: takes up what is whole of what a core that
- * died has left in wiring.kept. O(replies * log replies + their tokens). BOOT_ONLY. */
-void net_take_up(struct net *net);
+ * died has left in wiring.kept; one that was killed did not die of a frame. O(replies * log replies
+ * + all kept tokens). BOOT_ONLY. */
+void net_take_up(struct net *net, bool was_killed);
 /* How connections and replies are divided among accounts from now on. O(accounts). */
 void net_bind_quotas(struct net *net, const struct quotas *quotas);
 /* Starts to accept connections on a listening handle (-1: off). */

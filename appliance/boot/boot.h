@@ -16,6 +16,7 @@
 #include "appliance/control.h"
 #include "appliance/boot/gpu.h"
 #include "appliance/boot/line.h"
+#include "appliance/pockets.h"
 #include "config/access.h"
 #include "config/config.h"
 #include "config/devices.h"
@@ -61,6 +62,7 @@ struct boot {
     struct gpu_binary gpu_binary;   /* with the page of probes; each worker opens its own */
     int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
+    struct pockets pockets;         /* of connections */
 };
 
 /* Once rights are given up (confine.h): opens and scans the model, reads what the machine has,

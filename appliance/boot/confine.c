@@ -28,7 +28,8 @@ enum boot_exit confine(struct boot *boot, bool serves)
 {
     const struct options *options = &boot->options;
     struct config_error error = {.text = "unknown"};
-    uint64_t descriptors = options->limits_connections.number + DESCRIPTORS_OWN;
+    /* A connection has its own descriptor, and two of a pocket. */
+    uint64_t descriptors = 3 * options->limits_connections.number + DESCRIPTORS_OWN;
     if (config_check(options, &error) != STATUS_OK ||
         config_user_fill(&boot->user, options, &error) != STATUS_OK) {
         return fail(&error);
@@ -44,6 +45,7 @@ enum boot_exit confine(struct boot *boot, bool serves)
     if (!serves) {
         return BOOT_EXIT_OK;            /* the self-test connects, and starts a GPU's binary */
     }
+    pockets_open(&boot->pockets, (uint32_t)options->limits_connections.number);
     files_confine_boot(boot);
     if (geteuid() == 0) {
         log_event(LOG_WARN, "runs as root, without capabilities: appliance.user names a user that "

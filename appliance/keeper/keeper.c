@@ -8,8 +8,8 @@
  * the end stops the reading, and watch() then takes it, with no worker forked. SIGHUP: reload.h.
  *
  * A core that a signal ends, while workers serve, has a successor: the listeners are the keeper's
- * too, so clients that come wait for it, and it takes over the workers as they are. The calls that
- * were open are gone; clients send them again. One that fails too often, or that ends by itself,
+ * too, so clients that come wait for it, and it takes over the workers as they are, and connections
+ * with their calls (pockets.h, net/kept/). One that fails too often, or that ends by itself,
  * ends the appliance with its exit status.
  *
  * Bounds: it wakes up every GUARD_TICK_US, and every control->idle_us while the core is quiet.
@@ -107,6 +107,7 @@ static void begin_worker(void *context)
     notify_close(&keeper->notify);
     reload_close(keeper->boot, false);
     listen_forget(keeper->boot);
+    pockets_forget(&keeper->boot->pockets);
     boot_forget_core(keeper->boot);
 }
 
@@ -140,16 +141,16 @@ static void wait_for_turn(const struct keeper *keeper)
 }
 
 /* True when there is another core. */
-static bool replace_core(struct keeper *keeper, enum boot_exit exit_status)
+static bool replace_core(struct keeper *keeper, enum boot_exit exit_status, bool was_killed)
 {
     keeper->core = -1;
     if (!may_have_successor(keeper, exit_status) || !reload_renew(&keeper->reload)) {
         return false;
     }
     wait_for_turn(keeper);
-    control_begin_core(keeper->boot->shared.control);
-    log_event(LOG_WARN, "another core takes over: connections are gone, replies and open "
-              "calls' tokens are kept");
+    control_begin_core(keeper->boot->shared.control, was_killed);
+    log_event(LOG_WARN, "another core takes over: connections and calls go on, workflows are "
+              "lost");
     return fork_core(keeper) == BOOT_EXIT_OK;
 }
 
@@ -164,7 +165,8 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
             continue;
         }
         *exit_status = core_status(wait_status);
-        if (!replace_core(keeper, *exit_status)) {
+        bool was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+        if (!replace_core(keeper, *exit_status, was_killed)) {
             return true;
         }
     }

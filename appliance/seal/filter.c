@@ -15,13 +15,14 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config/base/assert.h"
 
-#define CODE_MAX     320
+#define CODE_MAX     384
 #define X32_BIT         0x40000000u
 
 struct bpf_code {
@@ -40,7 +41,7 @@ static void emit_load(struct bpf_code *code, uint32_t offset)
     emit(code, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
 }
 
-/* `test`: BPF_JEQ or BPF_JSET. */
+/* `test`: BPF_JEQ, BPF_JGE or BPF_JSET. */
 static void emit_skip_unless(struct bpf_code *code, uint16_t test, uint32_t value, uint32_t skip)
 {
     ASSERT(skip <= UINT8_MAX);
@@ -72,18 +73,34 @@ static uint32_t argument_offset(const struct filter_check *check)
     return (uint32_t)(offsetof(struct seccomp_data, args) + check->argument * sizeof(uint64_t));
 }
 
+static bool is_known_at_load(const struct filter_check *check)
+{
+    return check->kind == FILTER_KNOWN || check->kind == FILTER_FROM ||
+           check->kind == FILTER_BELOW;
+}
+
+/* Skips the rest of the rule where the argument does not pass. */
+static void emit_check(struct bpf_code *code, const struct filter_check *check, const int *values,
+                       uint32_t skip)
+{
+    uint32_t value = is_known_at_load(check) ? (uint32_t)values[check->value] : check->value;
+    emit_load(code, argument_offset(check));
+    if (check->kind == FILTER_BELOW) {
+        emit(code, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, (uint8_t)skip,
+                                                0));
+        return;
+    }
+    emit_skip_unless(code, check->kind == FILTER_BITS   ? BPF_JSET
+                           : check->kind == FILTER_FROM ? BPF_JGE : BPF_JEQ, value, skip);
+}
+
 static void emit_rule(struct bpf_code *code, const struct filter_rule *rule, const int *values)
 {
     uint32_t count = checks_count(rule);
     emit_load(code, offsetof(struct seccomp_data, nr));
     emit_skip_unless(code, BPF_JEQ, rule->call, 2 * count + 1);
     for (uint32_t i = 0; i < count; i++) {
-        const struct filter_check *check = &rule->checks[i];
-        uint32_t value = check->kind == FILTER_KNOWN ? (uint32_t)values[check->value]
-                                                     : check->value;
-        emit_load(code, argument_offset(check));
-        emit_skip_unless(code, check->kind == FILTER_BITS ? BPF_JSET : BPF_JEQ, value,
-                         2 * (count - i - 1) + 1);
+        emit_check(code, &rule->checks[i], values, 2 * (count - i - 1) + 1);
     }
     emit_verdict(code, rule->verdict);
 }

@@ -22,7 +22,9 @@ struct filter_check {
     enum {
         FILTER_NONE,
         FILTER_VALUE,                   /* equal to `value` */
-        FILTER_KNOWN,                   /* equal to values[value], known at the load */
+        FILTER_KNOWN,                   /* equal to values[value], known at the load; */
+        FILTER_FROM,                    /* no less than that; */
+        FILTER_BELOW,                   /* less */
         FILTER_BITS,                    /* has one of the bits of `value` */
     } kind;
     uint32_t argument;                  /* 0: the first */

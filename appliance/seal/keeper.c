@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -77,18 +78,24 @@ enum descriptor { MODEL, ENGINE_BELL, CONTROL_BELL, ADMISSION, DESCRIPTORS };
     ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_NOFILE)), \
     ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_STACK))
 
+/* What a core that takes over looks at (pockets.c). */
+#define LEFT_CONNECTIONS \
+    ALLOW(recvmsg, IS(2, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC)), \
+    ALLOW(ioctl, IS(1, SIOCINQ)), ALLOW(ioctl, IS(1, SIOCOUTQ))
+
 static const struct filter_rule boot_rules[] = {
     /* What the core calls in each pass: its own rules are stricter. */
     ALLOW(epoll_wait), ALLOW(recvfrom), ALLOW(sendto), ALLOW(futex), ALLOW(read), ALLOW(write),
     ALLOW(clock_gettime), ALLOW(epoll_ctl), ALLOW(close), ALLOW(accept4), ALLOW(setsockopt),
     ALLOW(getsockopt), ALLOW(getrandom), ALLOW(poll), ALLOW(exit_group),
+    ALLOW(sendmsg, IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)),
     /* What is read, and what the roles share. */
     FILES, ALLOW(pread64), ALLOW(lseek),
     ALLOW(memfd_create), ALLOW(ftruncate), ALLOW(eventfd2), ALLOW(pipe2), ALLOW(epoll_create1),
     ALLOW(fcntl, IS(1, F_ADD_SEALS)), ALLOW(fcntl, IS(1, F_GETPIPE_SZ)),
     KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap), ALLOW(munmap),
     ALLOW(socket, IS(0, AF_UNIX), IS(1, SOCK_DGRAM | SOCK_CLOEXEC)),    /* to a manager */
-    ALLOW(ioctl, IS(1, TCGETS)),                /* of a terminal that a plan is printed to */
+    LEFT_CONNECTIONS, ALLOW(ioctl, IS(1, TCGETS)),  /* of a terminal that a plan is printed to */
     ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), ALLOW(landlock_restrict_self),
     CHILDREN, START, ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_MEMLOCK)),
 };
@@ -111,7 +118,10 @@ static const struct filter_rule cpu_rules[] = {
     ALLOW(recvfrom, IS(3, MSG_DONTWAIT)), ALLOW(accept4, IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
     ALLOW(setsockopt, IS(1, SOL_SOCKET), IS(2, SO_SNDBUF)),
     ALLOW(setsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_NODELAY)),
-    ALLOW(getsockopt, IS(1, SOL_SOCKET)), ALLOW(getrandom, IS(2, 0)),
+    ALLOW(getsockopt, IS(1, SOL_SOCKET)),
+    ALLOW(getsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_INFO)), ALLOW(getrandom, IS(2, 0)),
+    ALLOW(sendmsg, IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)),
+    LEFT_CONNECTIONS,
 };
 
 static const struct filter_rule gpu_rules[] = {

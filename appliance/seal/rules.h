@@ -11,5 +11,6 @@
 #define IS(argument, value) {FILTER_VALUE, argument, value}
 #define HAS(argument, bits) {FILTER_BITS, argument, bits}
 #define ON(descriptor)      {FILTER_KNOWN, 0, descriptor}
+#define BETWEEN(first, end) {FILTER_FROM, 0, first}, {FILTER_BELOW, 0, end}
 
 #define RULES(table, otherwise) {table, sizeof table / sizeof table[0], otherwise}

@@ -32,13 +32,15 @@ enum { IS_SEALED = 1 };
 
 enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT,
-    DESCRIPTORS
+    SINGLE_DESCRIPTORS,
+    POCKETS = SINGLE_DESCRIPTORS, POCKETS_END, DESCRIPTORS
 };
 
 static const struct filter_rule core_rules[] = {
     ALLOW(epoll_wait, ON(EPOLL)),
     ALLOW(recvfrom, IS(3, MSG_DONTWAIT)),
     ALLOW(sendto, IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)),
+    ALLOW(sendmsg, BETWEEN(POCKETS, POCKETS_END), IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)),
     ALLOW(futex, IS(1, FUTEX_WAKE)),
     ALLOW(read, ON(ENGINE_BELL)),
     ALLOW(read, ON(CONTROL_BELL)),
@@ -86,8 +88,8 @@ static __attribute__((noinline)) void touch_stack(void)
 /* All that is open at once, and one peer without a place, while it is refused. */
 static rlim_t descriptors_max(const struct boot *boot)
 {
-    return STDERR_FILENO + 1 + DESCRIPTORS + (rlim_t)boot->limits.connections +
-           boot->limits.text_slots + 1;
+    return STDERR_FILENO + 1 + SINGLE_DESCRIPTORS + (rlim_t)boot->limits.connections +
+           boot->limits.text_slots + 1 + 2 * (rlim_t)boot->pockets.count;
 }
 
 static enum boot_exit fix_limits(const struct boot *boot)
@@ -126,6 +128,8 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
         [LISTENER_UNIX] = boot->listeners[BOOT_LISTENER_UNIX],
         [LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
         [LISTENER_TEXT] = boot->listeners[BOOT_LISTENER_TEXT],
+        [POCKETS] = boot->pockets.first,
+        [POCKETS_END] = boot->pockets.first + 2 * (int)boot->pockets.count,
     };
     touch_stack();
     enum boot_exit exit_status = boot_lock_memory(boot);

@@ -38,13 +38,8 @@ uint32_t call_room(const struct call_table *table, uint64_t domain)
     return quota_room(&table->quota, quota_account(domain));
 }
 
-uint32_t call_take(struct call_table *table, uint64_t domain)
+static void occupy(struct call_table *table, uint32_t index, uint64_t domain)
 {
-    if (call_room(table, domain) == 0) {
-        return CALL_NONE;
-    }
-    ASSERT(table->free_count > 0);
-    uint32_t index = table->free[--table->free_count];
     struct call *call = &table->calls[index];
     ASSERT(call->state == CALL_FREE);
     uint32_t *tokens = call->tokens;
@@ -62,7 +57,31 @@ uint32_t call_take(struct call_table *table, uint64_t domain)
     call->workflow = call->instance = CALL_NONE;
     call->program_next = call->program_prev = CALL_NONE;
     call->emit.conn_next = call->emit.conn_prev = CALL_NONE;
+}
+
+uint32_t call_take(struct call_table *table, uint64_t domain)
+{
+    if (call_room(table, domain) == 0) {
+        return CALL_NONE;
+    }
+    ASSERT(table->free_count > 0);
+    uint32_t index = table->free[--table->free_count];
+    occupy(table, index, domain);
     return index;
+}
+
+/* Its place in the stack is where it was at boot, if slots are taken in order. */
+void call_take_slot(struct call_table *table, uint32_t index, uint64_t domain)
+{
+    uint32_t at = table->count - 1 - index;
+    ASSERT(call_room(table, domain) > 0);
+    if (at >= table->free_count || table->free[at] != index) {
+        for (at = 0; table->free[at] != index; at++) {
+            ASSERT(at + 1 < table->free_count);
+        }
+    }
+    table->free[at] = table->free[--table->free_count];
+    occupy(table, index, domain);
 }
 
 bool call_add_stop_id(struct call *call, uint32_t token)

@@ -122,7 +122,7 @@ struct call_foretold {
     uint32_t output_tokens;         /* of the call */
 };
 
-/* What net has told the client so far; private to net. */
+/* What net has told the client so far; its own. */
 struct call_emit {
     uint32_t sent_tokens;           /* generated tokens already framed */
     uint64_t digest;                /* over these */
@@ -226,10 +226,8 @@ struct call {
 #define CALL_HOT_BYTES offsetof(struct call, deadline_us)
 STATIC_ASSERT(offsetof(struct call, sampling) == 3 * ARENA_ALIGN_BYTES, "three cache lines");
 
-/* Log probabilities of generated tokens, from the step that sampled them until net has sent them.
- * Each call has a ring of its last tokens: index i of the output has place i % tokens. sched writes
- * them before it publishes the token, net reads them; a ring is never full, because the call is
- * paused before (net/emit.c). All of an output would take up to 42 times the bytes of its ids. */
+/* Log probabilities until net has sent them: a ring for each call, which has token i of the output
+ * at place i % tokens. sched writes it. It is never full: net pauses the call before (emit.c). */
 struct call_logprobs {
     struct call_logprob *entries;   /* [calls][tokens][entries_max] */
     uint32_t tokens;                /* of a call; 0: no call may ask */
@@ -249,8 +247,10 @@ struct call_table {
 void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens);
 void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
                      struct arena *arena, struct arena *kept);  /* for tokens; may be the same */
-/* A zeroed slot in INTAKE of this trust domain, or CALL_NONE: call_room() is 0. */
+/* A zeroed slot in INTAKE of this trust domain, or CALL_NONE: call_room() is 0. Or this slot, which
+ * is free, and there is room. */
 uint32_t call_take(struct call_table *table, uint64_t domain);
+void call_take_slot(struct call_table *table, uint32_t index, uint64_t domain);
 /* Slots that the domain may take now. */
 uint32_t call_room(const struct call_table *table, uint64_t domain);
 /* A token of the model that ends the call, too. False: there is none (CALL_NONE), or the client has

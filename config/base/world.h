@@ -25,6 +25,12 @@ enum {
     WORLD_EFULL = -3,       /* no descriptor left for accept() */
 };
 
+/* What of a connection is left when a core has died. */
+struct world_kept {
+    bool is_exact;              /* the world knows how many bytes have moved since accept(): */
+    uint64_t taken, sent;       /* by recv() and by send() */
+};
+
 enum world_source {
     WORLD_SOURCE_LISTENER,      /* index: which listener */
     WORLD_SOURCE_CONNECTION,    /* index: slot of net's connection table */
@@ -85,6 +91,12 @@ struct world {
     int64_t (*recv)(void *self, int32_t handle, void *bytes, uint32_t max);  /* 0: end of stream */
     int64_t (*send)(void *self, int32_t handle, const void *bytes, uint32_t count);
     void (*close)(void *self, int32_t handle);
+    /* A world whose cores have successors keeps handles for them, by net's slot; in another one
+     * all three are NULL. keep() says whether it does, and forget() ends it. recall() is for the
+     * successor: a handle that is not watched, and stays kept; or WORLD_ECLOSED. */
+    bool (*keep)(void *self, int32_t handle, uint32_t index);
+    void (*forget)(void *self, uint32_t index);
+    int32_t (*recall)(void *self, uint32_t index, struct world_kept *kept);
     void (*entropy)(void *self, void *bytes, uint32_t count);           /* cannot fail */
     /* An engine. submit() hands over the step record that the core has filled; poll() says how the
      * step stands. At most one step of an engine is in flight. */

@@ -151,7 +151,7 @@ void net_proxy_take(struct net *net, uint32_t index, uint64_t now_us)
         return;
     }
     ASSERT(connection->received_bytes == header.bytes);
-    connection->received_bytes = 0;
+    net_connection_used(connection, header.bytes);
     connection->active_us = now_us;
     connection->state = NET_GREETING;
     if (header.kind == NET_PROXY_CLIENT) {

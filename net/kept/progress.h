@@ -1,35 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: how far the client of each open call has been told its tokens, for the successor of a core
- * that dies. Only net/ includes this. */
+/* What: each open call: what it asks, and how far its client has been told its tokens, for the
+ * successor of a core that dies. Only net/ includes this. */
+#include "net/kept/connections.h"
 #include "net/net.h"
 
-struct net_progress {               /* of the call in this slot */
+struct net_progress_turn {          /* what a pass of its connection has made of it */
+    uint64_t number;                /* of that pass */
+    uint64_t digest;                /* of the tokens that are framed, */
+    uint32_t tokens;                /* so many */
+    bool accept_sent, is_cancelled, is_closed;  /* closed: its terminal frame is framed */
+    uint64_t text_bytes;            /* as in struct call_emit */
+    uint32_t held_bytes;
+    char held[CALL_HELD_BYTES];
+    struct wire_done done;          /* how it has ended; finish is 0: it has not */
+    uint64_t check;                 /* digest of all above, for this call */
+};
+
+struct net_progress {               /* of the call in this slot; up to `check` it is written once */
     uint64_t domain;
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     uint64_t call_id, request;      /* as in struct net_reply */
-    uint32_t prompt_tokens;
+    uint64_t begun;                 /* in this turn of its connection */
+    uint64_t deadline_us, arrived_us;
+    uint64_t prompt_digest;
+    uint32_t connection;
+    uint32_t prompt_tokens, max_tokens, thread;
+    uint32_t eos_id_index_plus_1, stop_texts_count;
+    bool want_text, want_control, want_drafts, eot_is_eos;
+    struct call_sampling sampling;
+    struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
+    struct call_bias biases[CALL_BIASES_MAX];
     uint64_t check;                 /* digest of all above; 0: no call */
-    uint32_t tokens;                /* generated ones that are framed */
-    uint64_t tokens_check;          /* their digest, for this call: with `check` */
+    struct net_progress_turn turns[2];  /* the last, and the one before it */
 };
 
 void net_progress_plan_memory(struct memory_plan *plan, const struct limits *limits);
 void net_progress_init(struct net *net, struct arena *kept);
-/* Makes what a core has left of its open calls into parts of replies. */
-void net_progress_take_up(struct net *net);
-/* The call is open from now on; its tokens may be taken up, unless log probabilities go with them,
- * which are not kept. */
+/* The call is open from now on, and attached to its connection. */
 void net_progress_begin(struct net *net, const struct call *call);
-/* More of its tokens have been framed. */
-static inline void net_progress_note(struct net *net, const struct call *call)
-{
-    struct net_progress *progress = &net->progress[call->slot];
-    progress->tokens_check = call->emit.digest ^ progress->check;
-    progress->tokens = call->emit.sent_tokens;
-}
-void net_progress_check(const struct net *net);
+/* It was accepted or cancelled, more of its tokens have been framed, or it has ended as `done` says
+ * (else NULL): from the commit of its connection on. */
+void net_progress_note(struct net *net, const struct call *call, const struct wire_done *done);
+/* Its terminal frame has been framed: the same. */
+void net_progress_close(struct net *net, const struct call *call);
+/* Its connection is gone. */
 static inline void net_progress_end(struct net *net, uint32_t call)
 {
     net->progress[call].check = 0;
 }
+/* Of what a core has left in this slot: the record; the prompt; the tokens that a turn tells of. */
+bool net_progress_is_whole(const struct net *net, uint32_t slot);
+bool net_progress_has_prompt(const struct net *net, uint32_t slot);
+bool net_progress_has_tokens(const struct net *net, uint32_t slot,
+                             const struct net_progress_turn *turn);
+const struct net_progress_turn *net_progress_last(const struct net_progress *progress);
+void net_progress_check(const struct net *net);

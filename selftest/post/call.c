@@ -73,7 +73,8 @@ static uint64_t heartbeat_in_place(void *self, uint32_t engine)
 
 static bool start_engine(const struct boot *boot, struct arena *arena, struct in_place *world)
 {
-    if (world_linux_init(&world->base, &boot->shared, &boot->step) != STATUS_OK ||
+    if (world_linux_init(&world->base, &boot->shared, &boot->step, &boot->pockets) !=
+            STATUS_OK ||
         kernels_init(&world->kernels, &boot->engine, boot->weights, arena, &world->heartbeat) !=
             STATUS_OK) {
         return false;

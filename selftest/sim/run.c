@@ -222,6 +222,7 @@ void sim_build_loop(struct sim *sim)
         .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
         .drain_us = sim->options.limits_drain.number,
         .keys = sim->swarm.has_keys ? &sim->keys : NULL, .kept = &kept,
+        .was_killed = sim->was_killed,
     };
     config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
     SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
@@ -298,6 +299,9 @@ void invariants_check_done(struct sim *sim)
     require_pool(sim, "calls with a deadline", loop->sched.deadlines.count, 0);
     require_pool(sim, "connections", loop->net.open_count, 0);
     require_pool(sim, "open handles", sim_handles_open(sim), 0);
+    for (uint32_t i = 0; i < SIM_CONNECTIONS_MAX; i++) {
+        require_pool(sim, "kept handles", sim->kept_handles[i], 0);
+    }
     require_pool(sim, "commands", ring_count(&loop->exchange.inbox_ring), 0);
     require_pool(sim, "answers", ring_count(&loop->exchange.outbox_ring), 0);
     require_pool(sim, "news", ring_count(&loop->exchange.emit_ring), 0);
@@ -352,6 +356,7 @@ bool sim_pass(struct sim *sim)
     sim->is_in_pass = true;
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
     sim->is_in_pass = false;
+    sim->deaths_in_a_row = 0;
     sim_lockstep_compare(sim);
     sim->pass++;
     invariants_check(sim);

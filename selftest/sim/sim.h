@@ -88,6 +88,12 @@ struct sim {
     jmp_buf core_death;             /* where the keeper hears of it, while is_in_pass */
     bool is_in_pass;
     bool had_failed;                /* the engines of a core that has died */
+    uint32_t deaths_in_a_row;       /* of cores that have ended no pass */
+    bool is_building;               /* one that takes over */
+    bool was_killed;                /* the last one */
+    bool knows_canary[SIM_ENGINES_MAX];     /* for it, */
+    uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
+    int32_t kept_handles[SIM_CONNECTIONS_MAX];  /* by net's slot; 0: none */
     /* the world */
     struct world world;
     uint64_t now_us, skipped_us;    /* skipped: while the process was stopped */

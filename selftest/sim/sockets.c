@@ -64,8 +64,8 @@ static struct sim_peer *peer_of(struct sim *sim, int32_t handle)
     SIM_REQUIRE(sim, handle >= SIM_LISTENERS && handle < (int32_t)SIM_HANDLES, INVARIANT_WORLD,
                 "no such handle: %d", handle);
     struct sim_peer *peer = &sim->peers[handle - SIM_LISTENERS];
-    SIM_REQUIRE(sim, peer->in_use && peer->accepted && !peer->server_closed, INVARIANT_WORLD,
-                "handle %d is not open", handle);
+    SIM_REQUIRE(sim, peer->in_use && peer->is_held, INVARIANT_WORLD, "handle %d is not open",
+                handle);
     return peer;
 }
 
@@ -104,7 +104,7 @@ int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
     if (sim_handles_open(sim) >= sim->swarm.descriptors || sim_fault(sim, SIM_FAULT_FULL)) {
         return WORLD_EFULL;
     }
-    sim->peers[peer].accepted = true;
+    sim->peers[peer].accepted = sim->peers[peer].is_held = true;
     *who = sim->peers[peer].who;
     sim->counts.accepts += is_counted(&sim->peers[peer]);
     return (int32_t)(SIM_LISTENERS + peer);
@@ -130,11 +130,8 @@ static uint32_t transfer(struct sim *sim, struct sim_peer *peer, uint32_t count)
     }
 }
 
-int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max)
+static int64_t receive(struct sim *sim, struct sim_peer *peer, void *bytes, uint32_t max)
 {
-    struct sim *sim = self;
-    struct sim_peer *peer = peer_of(sim, handle);
-    sim_core_may_die(sim);
     SIM_REQUIRE(sim, max > 0, INVARIANT_WORLD, "recv of nothing");
     sim->counts.pass_receives += is_counted(peer);
     if (peer->reset) {
@@ -149,15 +146,13 @@ int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max)
     }
     uint32_t count = get(&peer->to_server, bytes, limit);
     sim->counts.bytes_received += is_counted(peer) ? count : 0;
-    sim_mix(sim, (uint64_t)handle << 32 | count);
+    peer->taken += count;
     return count;
 }
 
-int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t count)
+static int64_t send_bytes(struct sim *sim, struct sim_peer *peer, const void *bytes,
+                          uint32_t count)
 {
-    struct sim *sim = self;
-    struct sim_peer *peer = peer_of(sim, handle);
-    sim_core_may_die(sim);
     SIM_REQUIRE(sim, count > 0, INVARIANT_WORLD, "send of nothing");
     if (peer->reset || peer->closed) {
         return WORLD_ECLOSED;
@@ -173,7 +168,39 @@ int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t 
     }
     sim->counts.bytes_sent += is_counted(peer) ? limit : 0;
     sim_clients_wake(sim, peer->client);
+    peer->sent += limit;
     return limit;
+}
+
+/* The core may die before it is done, or when it has been done and the core does not know. TCP can
+ * say it afterwards. */
+static struct sim_peer *begin_transfer(struct sim *sim, int32_t handle)
+{
+    struct sim_peer *peer = peer_of(sim, handle);
+    peer->is_in_doubt = peer->listener == SIM_LISTENER_UNIX;
+    sim_core_may_die(sim);
+    return peer;
+}
+
+static int64_t end_transfer(struct sim *sim, struct sim_peer *peer, int64_t count)
+{
+    sim_core_may_die(sim);
+    peer->is_in_doubt = false;
+    return count;
+}
+
+int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max)
+{
+    struct sim_peer *peer = begin_transfer(self, handle);
+    int64_t count = receive(self, peer, bytes, max);
+    sim_mix(self, (uint64_t)handle << 32 | (uint32_t)count);
+    return end_transfer(self, peer, count);
+}
+
+int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t count)
+{
+    struct sim_peer *peer = begin_transfer(self, handle);
+    return end_transfer(self, peer, send_bytes(self, peer, bytes, count));
 }
 
 static void let_go(struct sim_peer *peer)
@@ -181,18 +208,72 @@ static void let_go(struct sim_peer *peer)
     peer->in_use = !(peer->server_closed && peer->closed);
 }
 
+static void close_if_last(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->is_held || peer->is_kept) {
+        return;
+    }
+    peer->server_closed = true;
+    if (!peer->closed) {
+        sim_clients_wake(sim, peer->client);
+    }
+    let_go(peer);
+}
+
 void sim_socket_close(void *self, int32_t handle)
 {
     struct sim *sim = self;
     struct sim_peer *peer = peer_of(sim, handle);
     sim_core_may_die(sim);
-    peer->server_closed = true;
-    if (!peer->closed) {
-        sim_clients_wake(sim, peer->client);
-    }
+    peer->is_held = false;
+    close_if_last(sim, peer);
     sim->watches[handle] = (struct sim_watch){0};
-    let_go(peer);
     sim_mix(sim, (uint64_t)handle);
+}
+
+/* ---- handles that are kept ------------------------------------------------------------------- */
+
+bool sim_socket_keep(void *self, int32_t handle, uint32_t index)
+{
+    struct sim *sim = self;
+    struct sim_peer *peer = peer_of(sim, handle);
+    SIM_REQUIRE(sim, index < SIM_CONNECTIONS_MAX && sim->kept_handles[index] == 0, INVARIANT_WORLD,
+                "connection %u is kept twice", index);
+    sim_core_may_die(sim);
+    if (sim_fault(sim, SIM_FAULT_FULL)) {
+        return false;
+    }
+    peer->is_kept = true;
+    sim->kept_handles[index] = handle;
+    sim_core_may_die(sim);
+    return true;
+}
+
+void sim_socket_forget(void *self, uint32_t index)
+{
+    struct sim *sim = self;
+    sim_core_may_die(sim);
+    if (sim->kept_handles[index] != 0) {
+        struct sim_peer *peer = &sim->peers[sim->kept_handles[index] - SIM_LISTENERS];
+        peer->is_kept = false;
+        sim->kept_handles[index] = 0;
+        close_if_last(sim, peer);
+    }
+    sim_core_may_die(sim);
+}
+
+int32_t sim_socket_recall(void *self, uint32_t index, struct world_kept *kept)
+{
+    struct sim *sim = self;
+    int32_t handle = sim->kept_handles[index];
+    if (handle == 0) {
+        return WORLD_ECLOSED;
+    }
+    struct sim_peer *peer = &sim->peers[handle - SIM_LISTENERS];
+    peer->is_held = true;
+    *kept = (struct world_kept){.is_exact = peer->listener != SIM_LISTENER_UNIX,
+                                .taken = peer->taken, .sent = peer->sent};
+    return handle;
 }
 
 uint32_t sim_socket_ready(const struct sim *sim, uint32_t handle)

@@ -36,6 +36,10 @@ struct sim_peer {                   /* both ends of one connection */
     uint32_t client, listener;
     struct world_peer who;
     uint32_t again;                 /* transfers that still fail with EAGAIN */
+    bool is_held;                   /* the server has a handle; */
+    bool is_kept;                   /* so has the world, for the successor of a core that dies, */
+    bool is_in_doubt;               /* which cannot know whether a transfer has happened */
+    uint64_t taken, sent;           /* by the server */
     struct sim_ring to_server, to_client;
 };
 
@@ -55,6 +59,9 @@ int32_t sim_accept(void *self, int32_t listener, struct world_peer *who);
 int64_t sim_socket_recv(void *self, int32_t handle, void *bytes, uint32_t max);
 int64_t sim_socket_send(void *self, int32_t handle, const void *bytes, uint32_t count);
 void sim_socket_close(void *self, int32_t handle);
+bool sim_socket_keep(void *self, int32_t handle, uint32_t index);
+void sim_socket_forget(void *self, uint32_t index);
+int32_t sim_socket_recall(void *self, uint32_t index, struct world_kept *kept);
 
 /* ---- world.c --------------------------------------------------------------------------------- */
 
@@ -139,6 +146,8 @@ bool sim_worker_is_misheard(const struct sim *sim, uint32_t engine);
 
 /* True when the step that is submitted kills its worker in the first round. */
 bool sim_step_is_poisoned(struct sim *sim, const struct sim_engine *engine);
+/* A core that takes over suspects no call. */
+void sim_poison_forget(struct sim *sim);
 /* The step in the record will have no results. */
 void sim_step_is_lost(struct sim *sim, const struct sim_engine *engine);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the core's death, at any call of the world, and its successor: a loop that is built anew
- * over what is kept. Its connections are gone, workers stay as they are, and clients come back or
- * give up. The oracle knows no deaths: every token must be right, whatever core it comes from.
+ * over what is kept. Workers stay as they are, and connections, if clients can know that they were
+ * open; of others clients come back or give up. The oracle knows no deaths: every token must be
+ * right and come once, whatever core it comes from.
  *
  * Between two calls of the world a death is as one at the second: nothing but memory changes there.
  * What of kept memory may be torn then is for unit net/kept.
@@ -15,6 +16,7 @@
 #include "selftest/sim/sim.h"
 
 #define DEATHS_MAX 64       /* of a run: one that dies for ever is for the keeper to end */
+#define DEATHS_IN_A_ROW_MAX 2       /* and connections stay: as in net/kept/connections.c */
 
 static bool may_die(const struct sim *sim)
 {
@@ -30,35 +32,65 @@ void sim_core_may_die(struct sim *sim)
     }
 }
 
-/* The kernel closes what it had open. Who was connected did nothing wrong. */
-static void close_all(struct sim *sim)
+/* A call whose log probabilities have not been sent is computed again, and may find no place. */
+static void excuse_places(struct sim *sim)
 {
+    const struct loop *loop = &sim->loop;
+    for (uint32_t i = 0; i < loop->calls.count && !sim->is_building; i++) {
+        const struct call *call = &loop->calls.calls[i];
+        if (call->state == CALL_FINISHED && call->connection != CALL_NONE &&
+            call->sampling.wants_logprobs) {
+            int32_t handle = loop->net.connections[call->connection].handle;
+            sim->clients[sim->peers[handle - SIM_LISTENERS].client].excused = true;
+        }
+    }
+}
+
+/* The kernel closes what it had open and is not kept. A core that cannot know how much of a stream
+ * has moved may close it, and one whose predecessors have ended no pass, all. */
+static void close_others(struct sim *sim)
+{
+    sim->was_killed = sim_choose(sim, 2) == 1;
+    sim->deaths_in_a_row += !sim->was_killed;
+    bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX;
     for (uint32_t i = 0; i < sim->peers_seen; i++) {
-        const struct sim_peer *peer = &sim->peers[i];
-        if (peer->in_use && peer->accepted && !peer->server_closed) {
+        struct sim_peer *peer = &sim->peers[i];
+        if (!peer->in_use || !peer->accepted || peer->server_closed) {
+            continue;
+        }
+        if (!peer->is_kept || peer->is_in_doubt || is_desperate) {
             sim->clients[peer->client].excused = true;
+        }
+        if (peer->is_held) {
             sim_socket_close(sim, (int32_t)(SIM_LISTENERS + i));
         }
+        peer->is_in_doubt = false;
     }
     memset(sim->watches, 0, sizeof sim->watches);
 }
 
 /* As appliance/core.c does with what the control pages say. */
+static void keep_canaries(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->limits.engines && !sim->is_building; i++) {
+        sim->knows_canary[i] = sim->loop.engines[i].canary.is_known;
+        sim->canary[i] = sim->loop.engines[i].canary.digest;
+    }
+}
+
+/* It may die of what it finds, too. */
 static void build(struct sim *sim)
 {
-    uint64_t digests[SIM_ENGINES_MAX];
-    bool is_known[SIM_ENGINES_MAX];
-    for (uint32_t i = 0; i < sim->limits.engines; i++) {
-        is_known[i] = sim->loop.engines[i].canary.is_known;
-        digests[i] = sim->loop.engines[i].canary.digest;
-    }
+    keep_canaries(sim);
     madvise(sim->arena.base, sim->arena.size_bytes, MADV_DONTNEED);
     sim->arena.used_bytes = 0;
     sim->arena.sealed = false;
+    sim->is_building = sim->is_in_pass = true;
     sim_build_loop(sim);
+    sim->is_building = sim->is_in_pass = false;
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
-        if (is_known[i]) {
-            canary_recall(&sim->loop.engines[i].canary, digests[i]);
+        if (sim->knows_canary[i]) {
+            canary_recall(&sim->loop.engines[i].canary, sim->canary[i]);
         }
     }
 }
@@ -66,15 +98,17 @@ static void build(struct sim *sim)
 void sim_core_again(struct sim *sim)
 {
     sim_say(sim, "the core dies, and another one takes over");
-    close_all(sim);
-    sim->had_failed = sim->had_failed || sim->loop.sched.engine_failed;
+    excuse_places(sim);
+    close_others(sim);
+    sim->had_failed = sim->had_failed || (!sim->is_building && sim->loop.sched.engine_failed);
     memset(&sim->counts, 0, sizeof sim->counts);
+    sim_poison_forget(sim);
     sim->skipped_us = 0;
+    sim->orders.core_restarts++;
     build(sim);
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
         sim_worker_leave(sim, &sim->engines[i]);
         sim->memory.engines[i].beat_us = sim->loop.now_us;
     }
     sim_lockstep_init(sim);
-    sim->orders.core_restarts++;
 }

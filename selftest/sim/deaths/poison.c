@@ -35,6 +35,13 @@ bool sim_step_is_poisoned(struct sim *sim, const struct sim_engine *engine)
     return false;
 }
 
+void sim_poison_forget(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        sim->calls[i].deaths = 0;
+    }
+}
+
 /* Halves, and then alone. */
 static uint32_t deaths_max(const struct sim *sim)
 {

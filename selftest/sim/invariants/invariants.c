@@ -214,7 +214,7 @@ static void check_orphans(struct sim *sim)
 static bool has_been_told(const struct sim *sim, const struct call *call)
 {
     const struct net_connection *connection = &sim->loop.net.connections[call->connection];
-    bool all = call->emit.accept_sent && call->emit.sent_tokens == call->published_tokens;
+    bool all = call->emit.accept_sent && call->emit.sent_tokens >= call->published_tokens;
     return connection->backlog || (all && call->state != CALL_FINISHED);
 }
 

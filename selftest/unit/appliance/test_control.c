@@ -108,7 +108,7 @@ static void test_condemned_worker_is_down_until_it_is_lost(void **state)
 
 static void take_over(void)
 {
-    control_begin_core(whole);
+    control_begin_core(whole, false);
     control_adopt(&view, control);
 }
 
@@ -162,7 +162,7 @@ static void test_worker_is_woken_by_the_end_of_a_core(void **state)
     become_ready(1);
     control_submit(&view, control);
     uint32_t asked = atomic_load(&control->asked);
-    control_begin_core(whole);
+    control_begin_core(whole, false);
     assert_int_equal(atomic_load(&control->asked), asked + 1);
 }
 

@@ -24,6 +24,7 @@ void heap_seal(void) {}
 static const int descriptors[DESCRIPTORS] = {
     [EPOLL] = 100, [ENGINE_BELL] = 101, [CONTROL_BELL] = 102,
     [LISTENER_UNIX] = 103, [LISTENER_TCP] = 104, [LISTENER_TEXT] = 105,
+    [POCKETS] = 200, [POCKETS_END] = 400,
 };
 
 struct act {
@@ -78,8 +79,9 @@ static struct act act_of(const struct filter_rule *rule)
     struct act what = {.call = rule->call};
     for (uint32_t i = 0; i < checks_count(rule); i++) {
         const struct filter_check *check = &rule->checks[i];
-        what.arguments[check->argument] = check->kind == FILTER_KNOWN
-                                              ? (uint32_t)descriptors[check->value] : check->value;
+        uint32_t value = is_known_at_load(check) ? (uint32_t)descriptors[check->value]
+                                                 : check->value;
+        what.arguments[check->argument] = check->kind == FILTER_BELOW ? value - 1 : value;
     }
     return what;
 }
@@ -189,7 +191,7 @@ static void test_what_is_allowed_is_little_and_none_of_what_must_not_be(void **s
         SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_memfd_create, SYS_io_uring_setup,
         SYS_execve, SYS_execveat, SYS_fork, SYS_vfork, SYS_clone, SYS_clone3,
         SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_pipe, SYS_pipe2,
-        SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_sendmsg, SYS_recvmsg,
+        SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_recvmsg,
         SYS_kill, SYS_tgkill, SYS_ptrace, SYS_process_vm_writev, SYS_pidfd_getfd, SYS_prctl,
         SYS_seccomp, SYS_setrlimit, SYS_prlimit64, SYS_ioctl, SYS_unlink, SYS_rename,
     };
@@ -206,6 +208,17 @@ static void test_what_is_allowed_is_little_and_none_of_what_must_not_be(void **s
     }
 }
 
+static void test_handles_are_sent_into_pockets_only(void **state)
+{
+    static const struct { uint32_t handle; int signal; } tries[] = {
+        {199, SIGSYS}, {200, 0}, {399, 0}, {400, SIGSYS}, {UINT32_MAX, SIGSYS}};
+    for (uint32_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        const struct act what = {.call = SYS_sendmsg,
+                                 .arguments = {tries[i].handle, 0, MSG_DONTWAIT | MSG_NOSIGNAL}};
+        assert_int_equal(signal_of_act(SEAL_CORE, &what), tries[i].signal);
+    }
+}
+
 int main(void)
 {
     if (!IS_SEALED) {
@@ -219,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_x32_end_the_process),
         cmocka_unit_test(test_calls_of_32_bits_end_the_process),
         cmocka_unit_test(test_threads_that_are_there_already_are_sealed_too),
+        cmocka_unit_test(test_handles_are_sent_into_pockets_only),
         cmocka_unit_test(test_what_is_allowed_is_little_and_none_of_what_must_not_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,8 @@ static int setup(void **state)
                                   .engine_bell = eventfd(0, EFD_NONBLOCK),
                                   .control_bell = eventfd(0, EFD_NONBLOCK)};
     const struct step no_step = {.base = NULL};
-    return world_linux_init(&linux_world, &shared, &no_step) != STATUS_OK;
+    static const struct pockets no_pockets;
+    return world_linux_init(&linux_world, &shared, &no_step, &no_pockets) != STATUS_OK;
 }
 
 /* Binds, connects from here to `to`, accepts. */

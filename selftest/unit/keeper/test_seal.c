@@ -16,7 +16,7 @@
 #define CALLS_END    512                /* Linux 6.18 ends at 469 */
 #define URETPROBE    335                /* test_seal.c */
 #define UPROBE       336
-#define CALLS_MAX    62
+#define CALLS_MAX    64
 #define NO_PID       0x3fffffffu        /* more than there may be */
 #define PAGE_BYTES   4096
 

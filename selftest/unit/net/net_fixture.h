@@ -170,7 +170,7 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     uint64_t apart = kept != arena ? kept->used_bytes - kept_before : 0;
     ASSERT(arena->used_bytes - before + apart == memory_plan_bytes(&f->plan, MEMORY_CORE) +
                        memory_plan_bytes(&f->plan, MEMORY_KEPT));
-    net_take_up(&f->net);
+    net_take_up(&f->net, false);
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));
 }

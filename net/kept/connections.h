@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: open connections, for the successor of a core that dies: it goes on with them as if nothing
+ * had been. Only net/ includes this. */
+#include "net/kept/span.h"
+#include "net/net.h"
+
+/* Bytes in one direction. A death leaves in doubt only those of a transfer that was asked for and
+ * is not counted. */
+struct net_transfer {
+    uint64_t total;
+    uint64_t asked;                 /* total + 1 while the world has been asked for more */
+};
+
+struct net_kept_peer {              /* written once, when the connection opens */
+    uint64_t since;                 /* the first turn */
+    uint64_t domain, address;
+    uint32_t peer_kind, gid;
+    uint8_t ip[16];
+    char name[WIRE_NAME_BYTES], key_id[WIRE_KEY_ID_BYTES];
+    uint64_t key_print;             /* of the key's secret; 0: it needed no key */
+    uint64_t check;                 /* digest of all above */
+};
+
+struct net_kept_turn {              /* what a pass has made of it */
+    uint64_t number;
+    uint64_t read;                  /* bytes of the client that have been acted on */
+    uint64_t written;               /* bytes for the client that have been framed */
+    uint32_t calls_count;           /* open ones */
+    uint32_t may_stay;              /* the successor can go on with it */
+    uint64_t check;                 /* digest of all above */
+};
+
+struct net_kept_connection {
+    struct net_kept_peer peer;
+    struct net_kept_turn turns[2];
+    uint64_t number;                /* turns[number % 2] holds: written after it, at once */
+    struct net_transfer taken, sent;
+    struct net_span received, unsent;
+    uint32_t deaths;                /* of cores, while they acted on the same frames of it */
+};
+
+struct net_kept_head {
+    uint32_t acting;                /* 1 + the connection whose frames are acted on; 0: none */
+    uint32_t attempts;              /* of successors that have not ended a pass yet */
+};
+
+void net_kept_plan_memory(struct memory_plan *plan, const struct limits *limits);
+void net_kept_init(struct net *net, struct arena *kept);
+/* The slot has a new connection; it is open; it is gone. */
+void net_kept_begin(struct net *net, uint32_t index);
+void net_kept_open(struct net *net, uint32_t index);
+void net_kept_end(struct net *net, uint32_t index);
+/* What this pass has read, framed and noted of its calls holds from now on, all at once. What was
+ * framed may be sent. */
+void net_kept_commit(struct net *net, uint32_t index);
+/* True when calls that are noted with this turn are of this connection, and hold. */
+bool net_kept_holds(const struct net *net, uint32_t index, uint64_t begun, uint64_t noted);
+
+/* Peer and turn are as they were written. */
+bool net_kept_is_whole(const struct net_kept_connection *kept);
+void net_kept_write(struct net_kept_connection *kept, struct net_kept_turn turn);
+/* Tells a key with another secret apart, and tells nothing of the secret; 0: no key. */
+uint64_t net_kept_print(const struct net *net, uint32_t key);
+
+static inline const struct net_kept_turn *net_kept_turn(const struct net_kept_connection *kept)
+{
+    return &kept->turns[kept->number % 2];
+}
+static inline uint64_t net_kept_next_turn(const struct net *net, uint32_t index)
+{
+    return net->kept.of[index].number + 1;
+}
+static inline void net_transfer_ask(struct net_transfer *transfer)
+{
+    transfer->asked = transfer->total + 1;
+    net_kept_order();
+}
+static inline void net_transfer_count(struct net_transfer *transfer, int64_t count)
+{
+    net_kept_order();
+    transfer->total += count > 0 ? (uint64_t)count : 0;
+    net_kept_order();
+    transfer->asked = 0;
+}
+/* Before and after acting on frames of it, which the core may die of. */
+static inline void net_kept_act(struct net *net, uint32_t index)
+{
+    net->kept.head->acting = index + 1;
+    net_kept_order();
+}
+static inline void net_kept_acted(struct net *net, uint32_t index)
+{
+    net_kept_order();
+    net->kept.head->acting = 0;
+    net->kept.of[index].deaths = 0;
+}
+void net_kept_check(const struct net *net);
