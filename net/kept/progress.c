@@ -61,6 +61,9 @@ static void write_turn(struct net *net, const struct call *call, const struct wi
     uint64_t number = net_kept_next_turn(net, call->connection);
     struct net_progress_turn *turn = turn_to_write(progress, number);
     const struct call_emit *emit = &call->emit;
+    if (progress->check == 0) {
+        return;                         /* the lab's, which was not asked for in a frame */
+    }
     memset(turn, 0, sizeof *turn);      /* padding is digested, too */
     turn->number = number;
     turn->digest = emit->digest;
@@ -165,9 +168,8 @@ void net_progress_check(const struct net *net)
         const struct net_progress_turn *turn = net_progress_last(progress);
         ASSERT(is_open || progress->check == 0 || turn->is_closed);
         ASSERT(progress->check == 0 || progress->check == check_of(progress));
-        ASSERT(!is_open || progress->check != 0);
-        ASSERT(!is_open || (turn->check == check_of_turn(progress, turn) && !turn->is_closed &&
-                            turn->tokens == call->emit.sent_tokens &&
-                            turn->digest == call->emit.digest));
+        ASSERT(!is_open || progress->check == 0 ||
+               (turn->check == check_of_turn(progress, turn) && !turn->is_closed &&
+                turn->tokens == call->emit.sent_tokens && turn->digest == call->emit.digest));
     }
 }
