@@ -48,6 +48,7 @@ struct loop {
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;
+    uint64_t late_us;               /* by which this pass began later than a tick after its time */
     uint64_t started_us;
     /* Progress, for health. */
     uint64_t calls_done, call_done_us;
