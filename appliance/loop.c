@@ -295,6 +295,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         return;
     }
     loop->stats.core_restarts = orders->core_restarts;
+    loop->stats.log_lines_lost = orders->lines_lost;
     sched_report(&loop->sched);         /* looks at every call: only when a peer asks */
     loop_health(loop, orders, &health);
     const struct textport_view view = {
