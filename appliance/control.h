@@ -82,6 +82,7 @@ struct control {
     _Atomic uint32_t core_was_killed;   /* and whether the last was killed, rather than failed */
     _Atomic uint32_t slices;            /* of the weights that were looked at since boot, and */
     _Atomic uint32_t damages;           /* those that were not what they had been */
+    _Atomic uint32_t lines_lost;        /* of the log, the keeper's */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */

@@ -72,6 +72,7 @@ static void read_orders(const struct control *control, struct loop_orders *order
         .idle_us = control->idle_us,
         .weights_slices = atomic_load(&control->slices),
         .weights_damaged = atomic_load(&control->damages),
+        .lines_lost = log_lost() + atomic_load(&control->lines_lost),
     };
     for (uint32_t i = 0; i < control->engines_count; i++) {
         orders->engines[i] = (struct engine_orders){

@@ -2,12 +2,16 @@
 /*
  * What: the log (appliance/log.h).
  * Invariant: an event is one line of printable ASCII, whatever a path, a model file or a driver has
- * brought into it: a terminal shows it, and one event cannot look like two.
+ * brought into it: a terminal shows it, and one event cannot look like two. A disk that runs full
+ * may cut a line: what a process that has lost some writes next begins a new one, and so an empty
+ * line may come before it.
  */
 #include "appliance/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "appliance/clock.h"
 #include "config/base/say.h"
@@ -15,9 +19,16 @@
 #define LINE_BYTES 640
 
 static const char *role_name = "boot";
+static struct {
+    uint32_t count, untold;         /* lines; untold: since the last one that was written */
+} lost;
 
 void log_role(const char *role)
 {
+    bool is_child = strcmp(role_name, "keeper") == 0;
+    if (is_child) {
+        lost.count = lost.untold = 0;   /* what the keeper has lost it tells itself */
+    }
     role_name = role;
 }
 
@@ -27,7 +38,38 @@ void log_role_worker(uint32_t engine, uint32_t engines)
     if (engines > 1) {
         snprintf(name, sizeof name, "worker-%u", engine);
     }
-    role_name = name;
+    log_role(name);
+}
+
+/* On a line of its own: a full disk may have cut the last one, of whichever process it was. */
+static bool tell_lost(void)
+{
+    char bytes[LINE_BYTES];
+    struct text line;
+    text_init(&line, bytes, sizeof bytes);
+    text_add(&line, "\n");
+    log_head(&line, clock_us(CLOCK_REALTIME), clock_us(CLOCK_MONOTONIC));
+    text_add(&line, role_name);
+    text_add(&line, " warn log lost=");
+    text_add_u64(&line, lost.untold);
+    text_add(&line, "\n");
+    return say_bytes(bytes, line.length) == line.length;
+}
+
+void log_line(const char *bytes, uint32_t count)
+{
+    if (lost.untold > 0 && tell_lost()) {
+        lost.untold = 0;
+    }
+    if (lost.untold > 0 || say_bytes(bytes, count) < count) {
+        lost.untold++;
+        lost.count++;
+    }
+}
+
+uint32_t log_lost(void)
+{
+    return lost.count;
 }
 
 void log_event(enum log_level level, const char *format, ...)
@@ -51,5 +93,5 @@ void log_event(enum log_level level, const char *format, ...)
         line[i] = line[i] >= ' ' && line[i] <= '~' ? line[i] : '?';
     }
     line[length++] = '\n';
-    say_bytes(line, (uint32_t)length);
+    log_line(line, (uint32_t)length);
 }

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: one line per event on descriptor 2, `WALL MONO role level event key=value ...`, for
- * boot, shutdown and faults; text/refused.c tells who was refused. Never allocates; a full
- * pipe drops the line.
+ * boot, shutdown and faults; text/refused.c tells who was refused. Never allocates; a full pipe or
+ * disk drops the line. The next one of this process that can be written says how many were lost.
  */
 #include <stdint.h>
 
@@ -17,6 +17,10 @@ void log_role(const char *role);
 void log_role_worker(uint32_t engine, uint32_t engines);
 void log_event(enum log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* A whole line, its end included. */
+void log_line(const char *bytes, uint32_t count);
+/* Lines that this process has lost. */
+uint32_t log_lost(void);
 
 /* How a line begins: `2026-11-24T12:03:07.123Z 5512.123456 `, the wall clock in UTC and the
  * monotonic one, in which the event log counts. */

@@ -174,13 +174,16 @@ void loop_listen_text(struct loop *loop, int32_t handle)
     }
 }
 
-/* Takes the gap of SIGSTOP and SIGCONT out of time: else all deadlines would pass at once. */
+/* Takes the gap of SIGSTOP and SIGCONT out of time: else all deadlines would pass at once. After a
+ * shorter one deadlines pass, but no engine is judged by it. */
 static void advance_clock(struct loop *loop, uint64_t waited_until_us)
 {
     uint64_t world_us = loop->world->now_us(loop->world->self);
     uint64_t expected_us = waited_until_us > loop->world_us ? waited_until_us : loop->world_us;
+    loop->late_us = world_us > expected_us + TICK_US ? world_us - expected_us - TICK_US : 0;
     if (world_us > expected_us + GAP_US) {
         loop->skipped_us += world_us - expected_us;
+        loop->late_us = 0;
     }
     loop->world_us = world_us;
     loop->now_us = world_us - loop->skipped_us;
@@ -240,6 +243,7 @@ static void gather_events(struct loop *loop, const struct loop_orders *orders)
 static void settle_engines(struct loop *loop)
 {
     for (uint32_t i = 0; i < loop->engines_count; i++) {
+        engine_excuse(&loop->engines[i], loop->late_us);
         engine_settle(&loop->engines[i], loop->now_us);
     }
 }
@@ -291,6 +295,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         return;
     }
     loop->stats.core_restarts = orders->core_restarts;
+    loop->stats.log_lines_lost = orders->lines_lost;
     sched_report(&loop->sched);         /* looks at every call: only when a peer asks */
     loop_health(loop, orders, &health);
     const struct textport_view view = {

@@ -49,6 +49,7 @@ struct loop {
     struct textport textport;
     /* Time: the stages see the world's clock less the gaps in which the process was stopped. */
     uint64_t now_us, world_us, skipped_us;
+    uint64_t late_us;               /* by which this pass began later than a tick after its time */
     uint64_t started_us;
     /* Progress, for health. */
     uint64_t calls_done, call_done_us;
@@ -65,6 +66,7 @@ struct loop_orders {
     uint32_t load_permille;
     uint32_t core_restarts;         /* before this core */
     uint32_t weights_slices, weights_damaged;   /* looked at since boot; not what they had been */
+    uint32_t lines_lost;            /* of the log, by core and keeper */
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };
 

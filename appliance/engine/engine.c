@@ -191,6 +191,13 @@ static bool serves(const struct engine *engine, uint64_t now_us)
     return is_up && (is_prepared || sched_of(engine)->serves);
 }
 
+void engine_excuse(struct engine *engine, uint64_t late_us)
+{
+    engine->heartbeat_seen_us += late_us;
+    engine->owed_since_us += late_us;
+    pace_excuse(&engine->pace, late_us);
+}
+
 void engine_settle(struct engine *engine, uint64_t now_us)
 {
     bool was_down = engine->state == WORLD_ENGINE_DOWN;

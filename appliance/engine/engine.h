@@ -73,6 +73,10 @@ void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *k
                         uint32_t engines);
 void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,
                  uint64_t now_us, struct arena *arena);
+/* The core was late by so much, since the last pass: the whole machine may have stood still, so
+ * this time does not count against the worker. A core that is late in every pass still judges it:
+ * each pass counts for a tick. */
+void engine_excuse(struct engine *engine, uint64_t late_us);
 void engine_settle(struct engine *engine, uint64_t now_us);
 void engine_launch(struct engine *engine, uint64_t now_us);
 /* True when the worker takes steps and the declared prefixes are computed. */

@@ -40,6 +40,8 @@ struct pace {
 void pace_init(struct pace *pace, uint64_t hang_us);
 /* The step that is in the record is submitted. */
 void pace_begin(struct pace *pace, const struct step *step, uint64_t now_us);
+/* So much of the time since it was submitted does not count. */
+void pace_excuse(struct pace *pace, uint64_t us);
 /* It is done. */
 void pace_end(struct pace *pace, const struct step *step, uint64_t now_us);
 /* It is not waited for any more. */

@@ -62,6 +62,7 @@ static void block_signals(struct keeper *keeper)
     sigaddset(&keeper->signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &keeper->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);           /* the log's file has reached a limit: lines are lost */
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
 }
@@ -204,6 +205,7 @@ static void act_on_tick(struct keeper *keeper)
         return;                         /* a signal came in between, as often as children end */
     }
     keeper->ticked_us = now_us;
+    atomic_store(&keeper->boot->shared.control->lines_lost, log_lost());
     bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
     reload_tick(&keeper->reload);
     workers_tick(&keeper->workers, stop_now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the slots of the text port: accept, read, send, time out. request.c takes their lines,
- * page.c renders their pages.
+ * What: the slots of the text port: accept, read, send, time out. place.c says who gets one,
+ * request.c takes their lines, page.c renders their pages.
  * Invariants: a slot either reads or answers, never both, so a peer that does not read its answer
  * is not read either; `input` holds what has not been answered; a pass answers one line of a slot.
  * Owner: the loop's one thread.
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "appliance/text/place.h"
 #include "appliance/text/request.h"
 
 #define ACCEPT_PAUSE_US   UINT64_C(1000000)
@@ -90,75 +91,38 @@ static void watch_slot(struct textport *port, uint32_t index)
     }
 }
 
-static void open_slot(struct textport *port, uint32_t index, int32_t handle, bool is_far,
-                      uint64_t now_us)
+static void open_slot(struct textport *port, uint32_t index, int32_t handle,
+                      const struct textport_source *source, uint64_t now_us)
 {
     struct textport_slot *slot = &port->slots[index];
     ASSERT(slot->state == TEXTPORT_CLOSED && handle >= 0);
     slot->state = TEXTPORT_READING;
     slot->handle = handle;
-    slot->is_far = is_far;
+    slot->source = *source;
     slot->deadline_us = now_us + TEXTPORT_IDLE_US;
     watch_slot(port, index);
 }
 
-/* True when the peer has nothing under way. */
-static bool is_idle(const struct textport_slot *slot)
+/* The slot of a newcomer, free now. slots_count: there is none for it. */
+static uint32_t take_place(struct textport *port, const struct textport_source *source,
+                           uint64_t now_us)
 {
-    return slot->state == TEXTPORT_READING && !slot->readable && !textrequest_is_half_line(slot);
-}
-
-/* For how long the peer has been idle, or has let us wait: for the rest of its line, of its
- * headers, for room to send. */
-static uint64_t kept_us(const struct textport_slot *slot, uint64_t now_us)
-{
-    uint64_t allowed_us = slot->state == TEXTPORT_ANSWERING ? TEXTPORT_ANSWER_US
-                          : is_idle(slot)                   ? TEXTPORT_IDLE_US
-                                                            : TEXTPORT_LINE_US;
-    uint64_t since_us = slot->deadline_us > allowed_us ? slot->deadline_us - allowed_us : 0;
-    return since_us < now_us ? now_us - since_us : 0;
-}
-
-/* True when `slot` goes rather than `other`: idle peers first, then who has kept us longest. */
-static bool goes_first(const struct textport_slot *slot, const struct textport_slot *other,
-                       uint64_t now_us)
-{
-    if (is_idle(slot) != is_idle(other)) {
-        return is_idle(slot);
+    uint32_t index = textplace_find(port->slots, port->slots_count, source, now_us);
+    if (index < port->slots_count && port->slots[index].state != TEXTPORT_CLOSED) {
+        port->stats->text_dropped += !textplace_is_idle(&port->slots[index]);
+        close_slot(port, &port->slots[index]);
     }
-    return kept_us(slot, now_us) > kept_us(other, now_us);
-}
-
-/* A free slot, or that of a peer that has had its grace: neither people who leave a telnet open
- * nor peers that dawdle keep a probe of health out. slots_count: there is none. */
-static uint32_t find_place(struct textport *port, uint64_t now_us)
-{
-    uint32_t yields = port->slots_count;
-    for (uint32_t i = 0; i < port->slots_count; i++) {
-        const struct textport_slot *slot = &port->slots[i];
-        if (slot->state == TEXTPORT_CLOSED) {
-            return i;
-        }
-        if (kept_us(slot, now_us) >= TEXTPORT_GRACE_US &&
-            (yields == port->slots_count || goes_first(slot, &port->slots[yields], now_us))) {
-            yields = i;
-        }
-    }
-    if (yields < port->slots_count) {
-        port->stats->text_dropped += !is_idle(&port->slots[yields]);
-        close_slot(port, &port->slots[yields]);
-    }
-    return yields;
+    return index;
 }
 
 static void accept_peer(struct textport *port, const struct textport_view *view, int32_t handle,
                         const struct world_peer *peer, uint64_t now_us)
 {
-    bool is_far = peer->kind == WORLD_PEER_REMOTE;
-    bool is_allowed = !is_far || config_peers_hold(view->askers, peer->ip);
-    uint32_t index = is_allowed ? find_place(port, now_us) : port->slots_count;
+    struct textport_source source = textplace_source(peer);
+    bool is_allowed = !source.is_far || config_peers_hold(view->askers, peer->ip);
+    uint32_t index = is_allowed ? take_place(port, &source, now_us) : port->slots_count;
     if (index < port->slots_count) {
-        open_slot(port, index, handle, is_far, now_us);
+        open_slot(port, index, handle, &source, now_us);
         return;
     }
     port->world->close(port->world->self, handle);

@@ -12,7 +12,6 @@
 
 #include "appliance/log.h"
 #include "appliance/text/page/who.h"
-#include "config/base/say.h"
 
 static void begin(struct text *line, uint64_t wall_us, uint64_t at_us)
 {
@@ -66,7 +65,7 @@ void refused_tell(struct net *net, const struct refused_moment *moment)
     while (net_refusal_take(net, &refusal)) {
         text_init(&line, bytes, sizeof bytes);
         refused_line(&line, net, &refusal, moment);
-        say_bytes(bytes, line.length);
+        log_line(bytes, line.length);
     }
     uint64_t left_out = net_refusal_take_left_out(net, moment->now_us);
     if (left_out > 0) {
@@ -75,6 +74,6 @@ void refused_tell(struct net *net, const struct refused_moment *moment)
         text_add(&line, "more=");
         text_add_u64(&line, left_out);
         text_add(&line, "\n");
-        say_bytes(bytes, line.length);
+        log_line(bytes, line.length);
     }
 }

@@ -74,7 +74,7 @@ static void answer_command(const struct textport_turn *turn, struct textport_slo
     struct text page;
     bool is_agent = is_command(TEXTPAGE_AGENT, line, bytes);
     text_init(&page, slot->page, turn->page_bytes - TAIL_BYTES);
-    if (slot->is_far && !is_agent && !is_command("health", line, bytes)) {
+    if (slot->source.is_far && !is_agent && !is_command("health", line, bytes)) {
         answer_error(turn, slot, "from here only " TEXTPAGE_AGENT " and health", true);
         return;
     }
@@ -163,7 +163,7 @@ static void take_http(const struct textport_turn *turn, struct textport_slot *sl
 {
     slot->request = parse_http(line, bytes);
     bool is_near_only = slot->request == HTTP_STATS || slot->request == HTTP_METRICS;
-    slot->request = slot->is_far && is_near_only ? HTTP_NOT_FOUND : slot->request;
+    slot->request = slot->source.is_far && is_near_only ? HTTP_NOT_FOUND : slot->request;
     if (memmem(line, bytes, " HTTP/", 6) == NULL) {
         answer_http(turn, slot);
         return;

@@ -18,6 +18,12 @@ enum textport_state { TEXTPORT_CLOSED, TEXTPORT_READING, TEXTPORT_HEADERS, TEXTP
 /* The place of the next byte of input in a telnet sequence (IAC ...). */
 enum textport_telnet { TELNET_DATA, TELNET_COMMAND, TELNET_OPTION, TELNET_SUB, TELNET_SUB_COMMAND };
 
+/* Whose a slot is: all of loopback, an IPv4 address, or the first half of an IPv6 one. */
+struct textport_source {
+    bool is_far;                    /* beyond loopback: it may ask for little */
+    uint64_t address;               /* world_peer's; 0 on loopback */
+};
+
 struct textport_slot {
     enum textport_state state;
     int32_t handle;
@@ -25,7 +31,7 @@ struct textport_slot {
     bool readable;                  /* noted by an event */
     bool ended;                     /* the peer will send no more */
     bool closes;                    /* after this answer */
-    bool is_far;                    /* the peer is beyond loopback: it may ask for little */
+    struct textport_source source;
     enum textport_telnet telnet;
     uint32_t input_bytes;
     char *input;                    /* [TEXTPORT_INPUT_BYTES]: lines not yet answered */

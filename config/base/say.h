@@ -8,6 +8,7 @@
  */
 #include <stdint.h>
 
-/* At most PIPE_BUF bytes, or a pipe that counts as writable may still be too full. */
-void say_bytes(const char *bytes, uint32_t count);
+/* At most PIPE_BUF bytes, or a pipe that counts as writable may still be too full. Returns how many
+ * of them were written. */
+uint32_t say_bytes(const char *bytes, uint32_t count);
 void say(const char *text);

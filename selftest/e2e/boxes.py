@@ -45,11 +45,11 @@ def _enter(descriptor):
     _check(LIBC.setns(descriptor, NEW_NETWORK))
 
 
-def _ip(*words):
+def ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True, timeout=HANG_S)
 
 
-def _become_root_of_a_network():
+def become_root_of_a_network():
     """Leaves the network of the machine for good; raises OSError where that is not allowed."""
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
@@ -105,23 +105,23 @@ class Network:
         if shutil.which("ip") is None:
             return "no ip, of Debian's iproute2"
         try:
-            _become_root_of_a_network()
+            become_root_of_a_network()
         except OSError as error:
             return error.strerror
-        _ip("link", "set", "lo", "up")
+        ip("link", "set", "lo", "up")
         try:
-            _ip("link", "add", "probe", "type", "veth", "peer", "name", "eborp")
+            ip("link", "add", "probe", "type", "veth", "peer", "name", "eborp")
         except subprocess.CalledProcessError as error:
             return error.stderr.decode().strip()
-        _ip("link", "delete", "probe")
+        ip("link", "delete", "probe")
         return None
 
     def _furnish(self):
         """Addresses for HAProxy and for clients."""
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
-        _ip("address", "add", FRONT + "/24", "dev", "lo")
+        ip("address", "add", FRONT + "/24", "dev", "lo")
         for last in range(11, 20):
-            _ip("address", "add", "10.7.0.%d/32" % last, "dev", "lo")
+            ip("address", "add", "10.7.0.%d/32" % last, "dev", "lo")
 
     def _make(self, number):
         """The network of a box."""
@@ -129,14 +129,14 @@ class Network:
                                   preexec_fn=lambda: _unshare(NEW_NETWORK))
         self.holders.append(holder)
         self.namespaces[number] = os.open("/proc/%d/ns/net" % holder.pid, os.O_RDONLY)
-        _ip("link", "add", "box%d" % number, "type", "veth", "peer", "name", "eth0", "netns",
+        ip("link", "add", "box%d" % number, "type", "veth", "peer", "name", "eth0", "netns",
             str(holder.pid))
-        _ip("address", "add", "10.7.%d.1/24" % number, "dev", "box%d" % number)
-        _ip("link", "set", "box%d" % number, "up")
+        ip("address", "add", "10.7.%d.1/24" % number, "dev", "box%d" % number)
+        ip("link", "set", "box%d" % number, "up")
         with self.inside(number):
-            _ip("link", "set", "lo", "up")
-            _ip("address", "add", "10.7.%d.2/24" % number, "dev", "eth0")
-            _ip("link", "set", "eth0", "up")
+            ip("link", "set", "lo", "up")
+            ip("address", "add", "10.7.%d.2/24" % number, "dev", "eth0")
+            ip("link", "set", "eth0", "up")
 
     @contextlib.contextmanager
     def inside(self, number):
@@ -154,7 +154,7 @@ class Network:
 
     def cut(self, number):
         """The cable of a box: nothing arrives, and no end is told."""
-        _ip("link", "set", "box%d" % number, "down")
+        ip("link", "set", "box%d" % number, "down")
 
     def address(self, number):
         return "10.7.%d.2" % number if self.is_real else "127.0.0.1"

@@ -156,16 +156,18 @@ class Outcome:
 class Client:
     numbers = itertools.count()
 
-    def __init__(self, address, greet=True, receive_bytes=None, key=None):
+    def __init__(self, address, greet=True, receive_bytes=None, key=None, source=None):
         """`receive_bytes` bounds what the kernel buffers for a client that does not read; `key` is
-        (id, secret), for an appliance that asks for one."""
+        (id, secret), for an appliance that asks for one; `source` is the client's own address."""
         # Its own, because the appliance remembers the call ids of a program.
         self.program = b"e2e-client-%05d" % next(Client.numbers)
-        self.socket = socket.socket(socket.AF_UNIX if isinstance(address, str)
-                                    else socket.AF_INET)
+        self.socket = socket.socket(socket.AF_UNIX if isinstance(address, str) else
+                                    socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
         self.socket.settimeout(HANG_S)
         if receive_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        if source is not None:
+            self.socket.bind((source, 0))
         self.socket.connect(address)
         self.buffer = b""
         self.calls = {}

@@ -128,6 +128,26 @@ def test_a_tenant_cannot_push_out_programs_and_replies():
                        max_tokens=1).check()
 
 
+def cached_after_attack(minimum):
+    """How much of its prompt another domain's program finds, when fresh programs of alice have
+    filled the KV several times over. `minimum`: of bob's domain, in KV blocks."""
+    keys = "alice %s red\nbob %s blue kv_blocks=%d\n" % (ALICE[1].hex(), BOB[1].hex(), minimum)
+    with TextFile(keys, 0o600) as path, \
+            keyed(path, "limits.context_tokens=256", "kv.device_blocks=48") as a, \
+            Client(a.tcp, key=ALICE) as alice, Client(a.tcp, key=BOB) as bob:
+        first = bob.generate(1, LONG, max_tokens=8).check()
+        displace(alice, 100)                    # three blocks each
+        again = bob.generate(2, LONG, max_tokens=8).check()
+        assert again.tokens == first.tokens
+        return again.done["cached_tokens"]
+
+
+def test_a_tenant_cannot_push_out_kv_within_the_minimum_of_another():
+    kept, lost = cached_after_attack(12), cached_after_attack(0)
+    print("cached of %d tokens: %d with a minimum, %d without" % (len(LONG), kept, lost))
+    assert (kept, lost) == (len(LONG) - 1, 0), (kept, lost)
+
+
 # ---- T3: handshakes on loopback ------------------------------------------------------------------
 
 class Silence:

@@ -2,7 +2,6 @@
 """The memory plan of the real binary: models of usual shapes, commands that fit where one does not,
 and drawn configurations, of which each ends in a known exit status and a sentence (CONFIGS of them,
 from the seed CONFIGS_SEED)."""
-import contextlib
 import os
 import random
 import re
@@ -11,7 +10,7 @@ import subprocess
 import tempfile
 
 from appliance import BUILD, EXIT, HANG_S, run
-from skip import Skip
+from control_group import ControlGroup
 
 CONFIGS = int(os.environ.get("CONFIGS", "300"))
 SEED = int(os.environ.get("CONFIGS_SEED", "7"))
@@ -100,25 +99,6 @@ def test_weights_that_exceed_memory_have_no_command():
         assert done.returncode == EXIT["MEMORY"] and advice(done) is None, done.stderr
 
 
-@contextlib.contextmanager
-def control_group(limit_bytes):
-    """A preexec_fn that puts a process into a group of its own with this limit of memory."""
-    one = os.path.isdir("/sys/fs/cgroup/memory")
-    group = "/sys/fs/cgroup/%sagentix-e2e-%d" % ("memory/" if one else "", os.getpid())
-    limit = os.path.join(group, "memory.limit_in_bytes" if one else "memory.max")
-    try:
-        os.mkdir(group)
-    except OSError as error:
-        raise Skip("needs root and a writable /sys/fs/cgroup: %s" % error)
-    try:
-        if not os.path.exists(limit):
-            raise Skip("control groups do not limit memory here")
-        open(limit, "w").write(str(limit_bytes))
-        yield lambda: open(os.path.join(group, "cgroup.procs"), "w").write("0")
-    finally:
-        os.rmdir(group)
-
-
 def inside(enter, *words):
     return subprocess.run([os.path.join(BUILD, "agentix"), *words], text=True, timeout=HANG_S,
                           capture_output=True, preexec_fn=enter)
@@ -126,20 +106,20 @@ def inside(enter, *words):
 
 def test_a_plan_beyond_the_limit_of_the_control_group_is_refused_with_a_command_that_fits():
     off = ("--set", "net.tcp=", "--set", "text.listen=")
-    with control_group(32 << 20) as enter:
-        done = inside(enter, "--set", "net.send_bytes=1MiB", *off)
+    with ControlGroup(32 << 20) as group:
+        done = inside(group.enter, "--set", "net.send_bytes=1MiB", *off)
         found = re.search(r"([\d.]+) MiB are left in the control group", done.stderr)
         assert done.returncode == EXIT["MEMORY"] and found and 24 < float(found[1]) <= 32, done
         words = advice(done)
         print("  " + shlex.join(["agentix"] + words))
-        done = inside(enter, "--check", *words)
+        done = inside(group.enter, "--check", *words)
         assert done.returncode == 0, (words, done.stderr)
 
 
 def test_kv_takes_what_the_control_group_has_left():
-    with tempfile.TemporaryDirectory() as directory, control_group(3 << 30) as enter:
+    with tempfile.TemporaryDirectory() as directory, ControlGroup(3 << 30) as group:
         path = make(directory, "qwen3-0.6b", "--type", "q4_0")
-        done = inside(enter, "--check", "--set", "model.path=" + path)
+        done = inside(group.enter, "--check", "--set", "model.path=" + path)
         assert done.returncode == 0, done.stderr
         assert "what the reserve leaves" in done.stdout, done.stdout
         assert "left in the control groups: the bound" in done.stdout, done.stdout

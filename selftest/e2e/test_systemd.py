@@ -134,6 +134,12 @@ def test_units_leave_little_exposed():
                 os.path.join(FILES, unit))
 
 
+def test_unit_leaves_a_worker_without_memory_to_the_keeper():
+    """By default systemd ends a service of which the kernel kills a process for want of memory."""
+    with open(os.path.join(FILES, "agentix.service"), encoding="utf-8") as unit:
+        assert "OOMPolicy=continue\n" in unit.readlines()
+
+
 def test_unit_is_valid_for_systemd():
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "agentix.service")

@@ -60,19 +60,27 @@ def test_an_idle_worker_that_hangs_is_replaced():
         c.generate(1, PROMPT).check()
 
 
+def stand_still(pids, go_on_in_order):
+    """As a machine that is suspended for seven seconds."""
+    for pid in pids:
+        stop(pid)
+    time.sleep(7)
+    for pid in go_on_in_order:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_a_machine_that_was_stopped_has_no_hung_worker():
     with Appliance(NOISE, "engine.hang=5s") as a, Client(a.tcp) as c:
         start_calls(c, 4)
         worker = a.worker
         roles = [a.process.pid, a.core, worker]
-        for pid in roles:
-            stop(pid)
-        time.sleep(7)
-        for pid in reversed(roles):
-            os.kill(pid, signal.SIGCONT)
+        stand_still(roles, reversed(roles))
         for call_id in range(1, 5):
             c.finish(call_id).check()
-        assert a.worker == worker and a.stats()["engine_restarts"] == 0
+        stand_still(roles, roles)               # idle; and the one that judges goes on first
+        c.generate(5, PROMPT).check()
+        assert (a.worker, a.core) == (worker, roles[1])
+        assert a.stats()["engine_restarts"] == 0
 
 
 def test_workers_that_die_too_often_are_replaced_later_and_health_says_so():

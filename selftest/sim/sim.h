@@ -97,6 +97,7 @@ struct sim {
     /* the world */
     struct world world;
     uint64_t now_us, skipped_us;    /* skipped: while the process was stopped */
+    uint64_t wall_reads;            /* so far */
     struct sim_watch watches[SIM_HANDLES];
     struct sim_counts counts;
     uint32_t peers_seen;

@@ -78,6 +78,17 @@ static int load_key(const char *file, struct agx_key *key, int *found)
     return status == STATUS_OK ? EXIT_COMPLETE : EXIT_USAGE;
 }
 
+/* What a script has stored is not all there was, if the disk is full: it must see that. */
+static int end_output(int code)
+{
+    bool is_whole = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (is_whole || code != EXIT_COMPLETE) {
+        return code;
+    }
+    fprintf(stderr, "agx: not all output could be written\n");
+    return EXIT_SYSTEM;
+}
+
 /* Runs the command with the key in place, if there is one. */
 static int run_with_key(const char *to, const char *key_file, int argc, char **argv)
 {
@@ -139,12 +150,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[rest], "help") == 0) {
         command_line_help(&line, stdout);
-        return EXIT_COMPLETE;
+        return end_output(EXIT_COMPLETE);
     }
     if (affinity != NULL && strlen(affinity) > AGX_AFFINITY_BYTES) {
         fprintf(stderr, "agx: --affinity: more than %d bytes\n", AGX_AFFINITY_BYTES);
         return EXIT_USAGE;
     }
     dial_use_affinity(affinity);
-    return run_with_key(to, key_file, argc - rest, argv + rest);
+    return end_output(run_with_key(to, key_file, argc - rest, argv + rest));
 }

@@ -268,6 +268,46 @@ static void test_an_engine_serves_on_when_the_core_was_late(void **state)
     assert_true(rig.loop.sched.engines[0].serves);
 }
 
+/* The machine stands still, and all that is on it: a step gets no further. */
+static void stand_still(uint64_t us)
+{
+    rig.fake.now_us += us;
+    rig.fake.engine_due_us += rig.fake.engine_in_flight ? us : 0;
+}
+
+static void test_a_machine_that_stood_still_has_no_silent_engine(void **state)
+{
+    const struct loop_orders orders = {.load_permille = 1000};
+    struct health health;
+    start(6);
+    rig.fake.world.engine_heartbeat = stopped_heart;
+    wait_us(1000000, &health);                      /* it has been asked, and has not answered */
+    stand_still(1900000);                           /* less than a gap */
+    assert_true(pass(&orders));
+    assert_true(rig.loop.sched.engines[0].serves);
+    loop_health(&rig.loop, &orders, &health);
+    assert_int_equal(health.state, HEALTH_READY);
+    wait_us(2000000, &health);                      /* and still no beat: it has stopped */
+    assert_string_equal(health.reason, "engine silent");
+}
+
+/* Twice in a step, and each time for longer than a step may take. */
+static void test_a_machine_that_stood_still_has_no_late_step(void **state)
+{
+    const struct loop_orders orders = {.load_permille = 1000};
+    start(2);
+    rig.loop.engines[0].pace.hang_us = 1000000;
+    client_connect(&rig.clients[0]);
+    for (uint32_t i = 0; i < PASSES_MAX && rig.clients[0].done < CALLS_EACH; i++) {
+        bool runs = rig.loop.sched.engines[0].step_in_flight;
+        stand_still(runs && i % 8 < 2 ? 1900000 : 0);
+        assert_true(pass(&orders));
+        client_move(&rig.clients[0]);
+    }
+    assert_int_equal(rig.clients[0].done, CALLS_EACH);
+    assert_int_equal(rig.fake.engine_condemned, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +327,8 @@ int main(void)
         cmocka_unit_test(test_health_leaves_ready_when_the_heart_stops),
         cmocka_unit_test(test_health_comes_back_when_an_answer_was_overwritten),
         cmocka_unit_test(test_an_engine_serves_on_when_the_core_was_late),
+        cmocka_unit_test(test_a_machine_that_stood_still_has_no_silent_engine),
+        cmocka_unit_test(test_a_machine_that_stood_still_has_no_late_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""A control group runs out of memory, and the kernel kills the worker for it: that is a death as
+any other. The test says who is to be killed (oom_score_adj), as a service manager may."""
+import contextlib
+import mmap
+import os
+import signal
+
+from appliance import HANG_S, NOISE, Appliance, is_alive, wait_for
+from control_group import ControlGroup
+from protocol import Client
+
+PROMPT = list(range(3, 40))
+LIMIT_BYTES = 256 << 20
+STEP_BYTES = 1 << 20                # far less than what a worker's death gives back
+
+
+def prefer(pid):
+    with open("/proc/%d/oom_score_adj" % pid, "w", encoding="ascii") as file:
+        file.write("1000")
+
+
+def eat_until_dead(group, victim):
+    """In a child, in the group: takes memory until the victim is dead, and gives it back. It is the
+    largest, so if memory ends once more the kernel kills this one."""
+    group.enter()
+    eaten = []
+    while is_alive(victim) and len(eaten) * STEP_BYTES < 2 * LIMIT_BYTES:
+        eaten.append(mmap.mmap(-1, STEP_BYTES))
+        for at in range(0, STEP_BYTES, mmap.PAGESIZE):
+            eaten[-1][at] = 1
+
+
+@contextlib.contextmanager
+def hunger(group, victim):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            eat_until_dead(group, victim)
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, "it has had enough", HANG_S)
+
+
+def start_calls(c):
+    for call_id in range(1, 9):
+        c.start(call_id, PROMPT + [call_id], max_tokens=300)
+    while not c.calls[1].tokens:
+        c.step()
+
+
+def test_a_worker_that_is_killed_for_want_of_memory_costs_time_only():
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        start_calls(c)
+        alone = [c.finish(call_id).check().tokens for call_id in range(1, 9)]
+    with ControlGroup(LIMIT_BYTES) as group, \
+            Appliance(NOISE, "engine.failures=0", preexec_fn=group.enter) as a, \
+            Client(a.tcp) as c:
+        core, worker = a.core, a.worker
+        prefer(worker)
+        start_calls(c)
+        os.kill(worker, signal.SIGSTOP)         # so that its calls do not end before it does
+        c.start(9, PROMPT + [1], max_tokens=300)
+        with hunger(group, worker):
+            a.wait_said("engine worker died pid=%d signal=9 status=0" % worker)
+        assert group.kills() >= 1
+        assert [c.finish(call_id).check().tokens for call_id in range(1, 10)] == alone + alone[:1]
+        assert a.core == core and a.stats()["engine_restarts"] == 1
+        a.wait_ready()
