@@ -7,7 +7,7 @@
  *
  * A death before the commit undoes what the pass did: the bytes were received, and are acted on
  * again; what was framed had not been sent, and is framed again, perhaps in other frames. A death
- * after it leaves a turn that holds. Bytes move between the kernel and a buffer at once with their
+ * after it leaves a version that holds. Bytes move between the kernel and a buffer at once with their
  * count there, but a moment before their count here: on TCP the kernel says how many they were, on
  * a unix socket a death between the two leaves the connection in doubt, and it is closed.
  *
@@ -22,7 +22,7 @@
 
 #include "config/base/fnv.h"
 
-STATIC_ASSERT(sizeof(struct net_kept_peer) % 8 == 0 && sizeof(struct net_kept_turn) % 8 == 0,
+STATIC_ASSERT(sizeof(struct net_kept_peer) % 8 == 0 && sizeof(struct net_kept_version) % 8 == 0,
               "no padding in what is digested");
 
 void net_kept_plan_memory(struct memory_plan *plan, const struct limits *limits)
@@ -55,25 +55,25 @@ static uint64_t check_of_peer(const struct net_kept_peer *peer)
     return fnv_add_words(FNV_START, peer, offsetof(struct net_kept_peer, check)) | 1;
 }
 
-static uint64_t check_of_turn(const struct net_kept_turn *turn)
+static uint64_t check_of_version(const struct net_kept_version *version)
 {
-    return fnv_add_words(FNV_START, turn, offsetof(struct net_kept_turn, check)) | 1;
+    return fnv_add_words(FNV_START, version, offsetof(struct net_kept_version, check)) | 1;
 }
 
 bool net_kept_is_whole(const struct net_kept_connection *kept)
 {
-    const struct net_kept_turn *turn = net_kept_turn(kept);
-    return kept->peer.check == check_of_peer(&kept->peer) && turn->check == check_of_turn(turn) &&
-           turn->number == kept->number && kept->peer.since <= kept->number;
+    const struct net_kept_version *version = net_kept_version(kept);
+    return kept->peer.check == check_of_peer(&kept->peer) && version->check == check_of_version(version) &&
+           version->number == kept->number && kept->peer.since <= kept->number;
 }
 
-void net_kept_write(struct net_kept_connection *kept, struct net_kept_turn turn)
+void net_kept_write(struct net_kept_connection *kept, struct net_kept_version version)
 {
-    turn.number = kept->number + 1;
-    turn.check = check_of_turn(&turn);
-    kept->turns[turn.number % 2] = turn;
+    version.number = kept->number + 1;
+    version.check = check_of_version(&version);
+    kept->versions[version.number % 2] = version;
     net_kept_order();
-    kept->number = turn.number;
+    kept->number = version.number;
 }
 
 void net_kept_begin(struct net *net, uint32_t index)
@@ -81,7 +81,7 @@ void net_kept_begin(struct net *net, uint32_t index)
     struct net_kept_connection *kept = &net->kept.of[index];
     const struct net_span empty = {0};
     const struct net_transfer none = {0};
-    net_kept_write(kept, (struct net_kept_turn){0});
+    net_kept_write(kept, (struct net_kept_version){0});
     kept->received = kept->unsent = empty;
     kept->taken = kept->sent = none;
     kept->deaths = 0;
@@ -105,7 +105,7 @@ void net_kept_open(struct net *net, uint32_t index)
     struct net_connection *connection = &net->connections[index];
     struct net_kept_peer *peer = &net->kept.of[index].peer;
     *peer = (struct net_kept_peer){
-        .since = net_kept_next_turn(net, index), .domain = connection->domain,
+        .since = net_kept_next_version(net, index), .domain = connection->domain,
         .address = connection->address, .peer_kind = connection->peer_kind,
         .gid = connection->gid, .key_print = net_kept_print(net, connection->key)};
     memcpy(peer->ip, connection->ip, sizeof peer->ip);
@@ -119,20 +119,20 @@ void net_kept_open(struct net *net, uint32_t index)
 void net_kept_end(struct net *net, uint32_t index)
 {
     struct net_connection *connection = &net->connections[index];
-    net_kept_write(&net->kept.of[index], (struct net_kept_turn){0});
+    net_kept_write(&net->kept.of[index], (struct net_kept_version){0});
     if (connection->is_kept) {
         net->world->forget(net->world->self, index);
         connection->is_kept = false;
     }
 }
 
-static struct net_kept_turn turn_of(const struct net *net, uint32_t index)
+static struct net_kept_version version_of(const struct net *net, uint32_t index)
 {
     const struct net_connection *connection = &net->connections[index];
     const struct net_kept_connection *kept = &net->kept.of[index];
     bool may_stay = connection->is_kept && connection->state == NET_OPEN &&
                     connection->flows_count == 0 && connection->answers_due == 0;
-    return (struct net_kept_turn){
+    return (struct net_kept_version){
         .read = kept->received.base + connection->received_first,
         .written = kept->sent.total + connection->unsent_bytes,
         .calls_count = connection->calls_count, .may_stay = may_stay};
@@ -141,12 +141,12 @@ static struct net_kept_turn turn_of(const struct net *net, uint32_t index)
 void net_kept_commit(struct net *net, uint32_t index)
 {
     struct net_kept_connection *kept = &net->kept.of[index];
-    const struct net_kept_turn turn = turn_of(net, index);
-    const struct net_kept_turn *last = net_kept_turn(kept);
+    const struct net_kept_version version = version_of(net, index);
+    const struct net_kept_version *last = net_kept_version(kept);
     bool is_noted = net->connections[index].is_noted;
-    if (is_noted || turn.read != last->read || turn.written != last->written ||
-        turn.calls_count != last->calls_count || turn.may_stay != last->may_stay) {
-        net_kept_write(kept, turn);
+    if (is_noted || version.read != last->read || version.written != last->written ||
+        version.calls_count != last->calls_count || version.may_stay != last->may_stay) {
+        net_kept_write(kept, version);
         net->connections[index].is_noted = false;
     }
 }

@@ -13,7 +13,7 @@ struct net_transfer {
 };
 
 struct net_kept_peer {              /* written once, when the connection opens */
-    uint64_t since;                 /* the first turn */
+    uint64_t since;                 /* the first version */
     uint64_t domain, address;
     uint32_t peer_kind, gid;
     uint8_t ip[16];
@@ -22,7 +22,7 @@ struct net_kept_peer {              /* written once, when the connection opens *
     uint64_t check;                 /* digest of all above */
 };
 
-struct net_kept_turn {              /* what a pass has made of it */
+struct net_kept_version {              /* what a pass has made of it */
     uint64_t number;
     uint64_t read;                  /* bytes of the client that have been acted on */
     uint64_t written;               /* bytes for the client that have been framed */
@@ -33,8 +33,8 @@ struct net_kept_turn {              /* what a pass has made of it */
 
 struct net_kept_connection {
     struct net_kept_peer peer;
-    struct net_kept_turn turns[2];
-    uint64_t number;                /* turns[number % 2] holds: written after it, at once */
+    struct net_kept_version versions[2];
+    uint64_t number;                /* versions[number % 2] holds: written after it, at once */
     struct net_transfer taken, sent;
     struct net_span received, unsent;
     uint32_t deaths;                /* of cores, while they acted on the same frames of it */
@@ -54,20 +54,20 @@ void net_kept_end(struct net *net, uint32_t index);
 /* What this pass has read, framed and noted of its calls holds from now on, all at once. What was
  * framed may be sent. */
 void net_kept_commit(struct net *net, uint32_t index);
-/* True when calls that are noted with this turn are of this connection, and hold. */
+/* True when calls that are noted with this version are of this connection, and hold. */
 bool net_kept_holds(const struct net *net, uint32_t index, uint64_t begun, uint64_t noted);
 
-/* Peer and turn are as they were written. */
+/* Peer and version are as they were written. */
 bool net_kept_is_whole(const struct net_kept_connection *kept);
-void net_kept_write(struct net_kept_connection *kept, struct net_kept_turn turn);
+void net_kept_write(struct net_kept_connection *kept, struct net_kept_version version);
 /* Tells a key with another secret apart, and tells nothing of the secret; 0: no key. */
 uint64_t net_kept_print(const struct net *net, uint32_t key);
 
-static inline const struct net_kept_turn *net_kept_turn(const struct net_kept_connection *kept)
+static inline const struct net_kept_version *net_kept_version(const struct net_kept_connection *kept)
 {
-    return &kept->turns[kept->number % 2];
+    return &kept->versions[kept->number % 2];
 }
-static inline uint64_t net_kept_next_turn(const struct net *net, uint32_t index)
+static inline uint64_t net_kept_next_version(const struct net *net, uint32_t index)
 {
     return net->kept.of[index].number + 1;
 }

@@ -3,8 +3,8 @@
  * What: what each open call asks and how far it has come, in memory that the core's successor takes
  * up with the calls' tokens (take_up.c).
  *
- * Death: a turn counts when its check word is right and, for a connection that stays, when that has
- * committed it. Tokens count when their digest is that of the turn, which is of this call alone.
+ * Death: a version counts when its check word is right and, for a connection that stays, when that
+ * has committed it. Tokens count when their digest is that of the version, which is of this call alone.
  */
 #include "net/kept/progress.h"
 
@@ -31,10 +31,10 @@ static uint64_t check_of(const struct net_progress *progress)
     return fnv_add_words(FNV_START, progress, offsetof(struct net_progress, check)) | 1;
 }
 
-static uint64_t check_of_turn(const struct net_progress *progress,
-                              const struct net_progress_turn *turn)
+static uint64_t check_of_version(const struct net_progress *progress,
+                              const struct net_progress_version *version)
 {
-    return fnv_add_words(progress->check, turn, offsetof(struct net_progress_turn, check));
+    return fnv_add_words(progress->check, version, offsetof(struct net_progress_version, check));
 }
 
 static uint64_t digest_of(const uint32_t *tokens, uint32_t count)
@@ -45,50 +45,50 @@ static uint64_t digest_of(const uint32_t *tokens, uint32_t count)
 /* ---- while the core lives -------------------------------------------------------------------- */
 
 /* That of the pass that runs now, which is the only one that is not committed; else the older. */
-static struct net_progress_turn *turn_to_write(struct net_progress *progress, uint64_t number)
+static struct net_progress_version *version_to_write(struct net_progress *progress, uint64_t number)
 {
-    struct net_progress_turn *turns = progress->turns;
-    if (turns[0].number == number || turns[1].number == number) {
-        return &turns[turns[1].number == number];
+    struct net_progress_version *versions = progress->versions;
+    if (versions[0].number == number || versions[1].number == number) {
+        return &versions[versions[1].number == number];
     }
-    return &turns[turns[1].number < turns[0].number];
+    return &versions[versions[1].number < versions[0].number];
 }
 
-static void write_turn(struct net *net, const struct call *call, const struct wire_done *done,
+static void write_version(struct net *net, const struct call *call, const struct wire_done *done,
                        bool is_closed)
 {
     struct net_progress *progress = &net->progress[call->slot];
-    uint64_t number = net_kept_next_turn(net, call->connection);
-    struct net_progress_turn *turn = turn_to_write(progress, number);
+    uint64_t number = net_kept_next_version(net, call->connection);
+    struct net_progress_version *version = version_to_write(progress, number);
     const struct call_emit *emit = &call->emit;
     if (progress->check == 0) {
         return;                         /* the lab's, which was not asked for in a frame */
     }
-    memset(turn, 0, sizeof *turn);      /* padding is digested, too */
-    turn->number = number;
-    turn->digest = emit->digest;
-    turn->tokens = emit->sent_tokens;
-    turn->accept_sent = emit->accept_sent;
-    turn->is_cancelled = call->cancel && !call->stop_text_hit;     /* that is found again */
-    turn->is_closed = is_closed;
-    turn->text_bytes = emit->text_bytes;
-    turn->held_bytes = emit->held_bytes;
-    memcpy(turn->held, emit->held, emit->held_bytes);
+    memset(version, 0, sizeof *version);      /* padding is digested, too */
+    version->number = number;
+    version->digest = emit->digest;
+    version->tokens = emit->sent_tokens;
+    version->accept_sent = emit->accept_sent;
+    version->is_cancelled = call->cancel && !call->stop_text_hit;     /* that is found again */
+    version->is_closed = is_closed;
+    version->text_bytes = emit->text_bytes;
+    version->held_bytes = emit->held_bytes;
+    memcpy(version->held, emit->held, emit->held_bytes);
     if (done != NULL) {
-        turn->done = *done;
+        version->done = *done;
     }
     net->connections[call->connection].is_noted = true;
-    turn->check = check_of_turn(progress, turn);
+    version->check = check_of_version(progress, version);
 }
 
 void net_progress_note(struct net *net, const struct call *call, const struct wire_done *done)
 {
-    write_turn(net, call, done, false);
+    write_version(net, call, done, false);
 }
 
 void net_progress_close(struct net *net, const struct call *call)
 {
-    write_turn(net, call, NULL, true);
+    write_version(net, call, NULL, true);
 }
 
 void net_progress_begin(struct net *net, const struct call *call)
@@ -99,7 +99,7 @@ void net_progress_begin(struct net *net, const struct call *call)
     memcpy(progress->program_id, call->program_id, sizeof progress->program_id);
     progress->call_id = call->client_call_id;
     progress->request = call->emit.request;
-    progress->begun = net_kept_next_turn(net, call->connection);
+    progress->begun = net_kept_next_version(net, call->connection);
     progress->deadline_us = call->deadline_us;
     progress->arrived_us = call->arrived_us;
     progress->prompt_digest = digest_of(call->tokens, call->prompt_tokens);
@@ -138,24 +138,25 @@ bool net_progress_has_prompt(const struct net *net, uint32_t slot)
 }
 
 bool net_progress_has_tokens(const struct net *net, uint32_t slot,
-                             const struct net_progress_turn *turn)
+                             const struct net_progress_version *version)
 {
     const struct net_progress *progress = &net->progress[slot];
     const uint32_t *generated = net->calls->calls[slot].tokens + progress->prompt_tokens;
-    const struct wire_done *done = &turn->done;
-    return turn->check == check_of_turn(progress, turn) && turn->tokens <= progress->max_tokens &&
-           wire_digest(WIRE_DIGEST_START, generated, turn->tokens) == turn->digest &&
+    const struct wire_done *done = &version->done;
+    return version->check == check_of_version(progress, version) &&
+           version->tokens <= progress->max_tokens &&
+           wire_digest(WIRE_DIGEST_START, generated, version->tokens) == version->digest &&
            (done->finish == CALL_FINISH_NONE ||
-            (turn->tokens <= done->generated_tokens &&
+            (version->tokens <= done->generated_tokens &&
              done->generated_tokens <= progress->max_tokens &&
-             wire_digest(turn->digest, generated + turn->tokens,
-                         done->generated_tokens - turn->tokens) == done->digest));
+             wire_digest(version->digest, generated + version->tokens,
+                         done->generated_tokens - version->tokens) == done->digest));
 }
 
-const struct net_progress_turn *net_progress_last(const struct net_progress *progress)
+const struct net_progress_version *net_progress_last(const struct net_progress *progress)
 {
-    const struct net_progress_turn *turns = progress->turns;
-    return &turns[turns[1].number > turns[0].number];
+    const struct net_progress_version *versions = progress->versions;
+    return &versions[versions[1].number > versions[0].number];
 }
 
 void net_progress_check(const struct net *net)
@@ -165,11 +166,11 @@ void net_progress_check(const struct net *net)
         const struct net_progress *progress = &net->progress[slot];
         bool is_open = call->state != CALL_FREE && call->connection != CALL_NONE &&
                        call->workflow == CALL_NONE;
-        const struct net_progress_turn *turn = net_progress_last(progress);
-        ASSERT(is_open || progress->check == 0 || turn->is_closed);
+        const struct net_progress_version *version = net_progress_last(progress);
+        ASSERT(is_open || progress->check == 0 || version->is_closed);
         ASSERT(progress->check == 0 || progress->check == check_of(progress));
         ASSERT(!is_open || progress->check == 0 ||
-               (turn->check == check_of_turn(progress, turn) && !turn->is_closed &&
-                turn->tokens == call->emit.sent_tokens && turn->digest == call->emit.digest));
+               (version->check == check_of_version(progress, version) && !version->is_closed &&
+                version->tokens == call->emit.sent_tokens && version->digest == call->emit.digest));
     }
 }

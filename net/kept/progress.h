@@ -5,7 +5,7 @@
 #include "net/kept/connections.h"
 #include "net/net.h"
 
-struct net_progress_turn {          /* what a pass of its connection has made of it */
+struct net_progress_version {          /* what a pass of its connection has made of it */
     uint64_t number;                /* of that pass */
     uint64_t digest;                /* of the tokens that are framed, */
     uint32_t tokens;                /* so many */
@@ -21,7 +21,7 @@ struct net_progress {               /* of the call in this slot; up to `check` i
     uint64_t domain;
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     uint64_t call_id, request;      /* as in struct net_reply */
-    uint64_t begun;                 /* in this turn of its connection */
+    uint64_t begun;                 /* in this version of its connection */
     uint64_t deadline_us, arrived_us;
     uint64_t prompt_digest;
     uint32_t connection;
@@ -32,7 +32,7 @@ struct net_progress {               /* of the call in this slot; up to `check` i
     struct call_stop_text stop_texts[CALL_STOP_TEXTS_MAX];
     struct call_bias biases[CALL_BIASES_MAX];
     uint64_t check;                 /* digest of all above; 0: no call */
-    struct net_progress_turn turns[2];  /* the last, and the one before it */
+    struct net_progress_version versions[2];  /* the last, and the one before it */
 };
 
 void net_progress_plan_memory(struct memory_plan *plan, const struct limits *limits);
@@ -49,10 +49,10 @@ static inline void net_progress_end(struct net *net, uint32_t call)
 {
     net->progress[call].check = 0;
 }
-/* Of what a core has left in this slot: the record; the prompt; the tokens that a turn tells of. */
+/* What a core has left in this slot is as it was: the record; the prompt; a version's tokens. */
 bool net_progress_is_whole(const struct net *net, uint32_t slot);
 bool net_progress_has_prompt(const struct net *net, uint32_t slot);
 bool net_progress_has_tokens(const struct net *net, uint32_t slot,
-                             const struct net_progress_turn *turn);
-const struct net_progress_turn *net_progress_last(const struct net_progress *progress);
+                             const struct net_progress_version *version);
+const struct net_progress_version *net_progress_last(const struct net_progress *progress);
 void net_progress_check(const struct net *net);

@@ -36,19 +36,19 @@ static bool is_sane(struct net *net, uint32_t index)
     const struct net_connection *connection = &net->connections[index];
     const struct limits *limits = net->settings.limits;
     struct net_kept_connection *kept = &net->kept.of[index];
-    const struct net_kept_turn *turn = net_kept_turn(kept);
+    const struct net_kept_version *version = net_kept_version(kept);
     uint32_t frame = WIRE_HEADER_BYTES + limits->frame_bytes;
-    if (!net_kept_is_whole(kept) || !turn->may_stay ||
+    if (!net_kept_is_whole(kept) || !version->may_stay ||
         !net_span_is_sane(&kept->received, frame) ||
         !net_span_is_sane(&kept->unsent, limits->send_bytes)) {
         return false;
     }
     net_span_go_on(&kept->received, connection->received);
     net_span_go_on(&kept->unsent, connection->unsent);
-    return kept->received.base <= turn->read && turn->read <= kept->taken.total &&
+    return kept->received.base <= version->read && version->read <= kept->taken.total &&
            kept->taken.total - kept->received.base <= frame &&
-           kept->unsent.base <= kept->sent.total && kept->sent.total <= turn->written &&
-           turn->written - kept->unsent.base <= limits->send_bytes;
+           kept->unsent.base <= kept->sent.total && kept->sent.total <= version->written &&
+           version->written - kept->unsent.base <= limits->send_bytes;
 }
 
 /* The key that the client has proved to have, if it is still the same; NET_KEY_NONE: it is not. */
@@ -79,7 +79,7 @@ static bool is_let_in(const struct net *net, const struct net_kept_peer *peer, u
 static bool settle_transfers(const struct net *net, struct net_kept_connection *kept,
                              const struct world_kept *found)
 {
-    const struct net_kept_turn *turn = net_kept_turn(kept);
+    const struct net_kept_version *version = net_kept_version(kept);
     uint64_t room_end = kept->received.base + WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
     bool is_in_doubt = kept->taken.asked == kept->taken.total + 1 ||
                        kept->sent.asked == kept->sent.total + 1;
@@ -88,7 +88,7 @@ static bool settle_transfers(const struct net *net, struct net_kept_connection *
         return !is_in_doubt;
     }
     if (found->taken < kept->taken.total || found->taken > room_end ||
-        found->sent < kept->sent.total || found->sent > turn->written) {
+        found->sent < kept->sent.total || found->sent > version->written) {
         return false;
     }
     kept->taken.total = found->taken;
@@ -99,16 +99,16 @@ static bool settle_transfers(const struct net *net, struct net_kept_connection *
 static void open_again(struct net *net, uint32_t index, int32_t handle, uint32_t key)
 {
     const struct net_kept_connection *kept = &net->kept.of[index];
-    const struct net_kept_turn *turn = net_kept_turn(kept);
+    const struct net_kept_version *version = net_kept_version(kept);
     struct net_connection *connection = &net->connections[index];
     net_connection_open_again(net, index, &kept->peer, handle);
     connection->key = key;
     connection->is_kept = true;
-    connection->received_first = (uint32_t)(turn->read - kept->received.base);
-    connection->received_bytes = (uint32_t)(kept->taken.total - turn->read);
+    connection->received_first = (uint32_t)(version->read - kept->received.base);
+    connection->received_bytes = (uint32_t)(kept->taken.total - version->read);
     connection->pending = connection->received_bytes > 0;
     connection->unsent_first = (uint32_t)(kept->sent.total - kept->unsent.base);
-    connection->unsent_bytes = (uint32_t)(turn->written - kept->sent.total);
+    connection->unsent_bytes = (uint32_t)(version->written - kept->sent.total);
     net->stats->connections_kept++;
     net->due_us = 0;                    /* at once */
 }
@@ -126,7 +126,7 @@ static void take_up_connection(struct net *net, uint32_t index)
         open_again(net, index, handle, key);
         return;
     }
-    net_kept_write(kept, (struct net_kept_turn){0});
+    net_kept_write(kept, (struct net_kept_version){0});
     net->world->forget(net->world->self, index);
     if (handle >= 0) {
         net->world->close(net->world->self, handle);
@@ -146,36 +146,36 @@ static void take_up_connections(struct net *net, bool was_killed)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The last turn that the connection has committed; NULL: the call does not go on with it. */
-static const struct net_progress_turn *committed(const struct net *net,
+/* The last version that the connection has committed; NULL: the call does not go on with it. */
+static const struct net_progress_version *committed(const struct net *net,
                                                  const struct net_progress *progress)
 {
-    const struct net_progress_turn *found = NULL;
+    const struct net_progress_version *found = NULL;
     uint32_t index = progress->connection;
     for (uint32_t i = 0; i < 2; i++) {
-        const struct net_progress_turn *turn = &progress->turns[i];
-        if (net_kept_holds(net, index, progress->begun, turn->number) &&
+        const struct net_progress_version *version = &progress->versions[i];
+        if (net_kept_holds(net, index, progress->begun, version->number) &&
             net->connections[index].state == NET_OPEN &&
-            (found == NULL || found->number < turn->number)) {
-            found = turn;
+            (found == NULL || found->number < version->number)) {
+            found = version;
         }
     }
     return found;
 }
 
 static void fill_emit(struct call *call, const struct net_progress *progress,
-                      const struct net_progress_turn *turn)
+                      const struct net_progress_version *version)
 {
     struct call_emit *emit = &call->emit;
-    ASSERT(turn->held_bytes <= CALL_HELD_BYTES);
+    ASSERT(version->held_bytes <= CALL_HELD_BYTES);
     emit->request = progress->request;
     emit->eot_is_eos = progress->eot_is_eos;
-    emit->digest = turn->digest;
-    emit->sent_tokens = turn->tokens;
-    emit->accept_sent = turn->accept_sent;
-    emit->text_bytes = turn->text_bytes;
-    emit->held_bytes = turn->held_bytes;
-    memcpy(emit->held, turn->held, turn->held_bytes);
+    emit->digest = version->digest;
+    emit->sent_tokens = version->tokens;
+    emit->accept_sent = version->accept_sent;
+    emit->text_bytes = version->text_bytes;
+    emit->held_bytes = version->held_bytes;
+    memcpy(emit->held, version->held, version->held_bytes);
 }
 
 static void fill(struct call *call, const struct net_progress *progress)
@@ -202,37 +202,38 @@ static void fill(struct call *call, const struct net_progress *progress)
 }
 
 /* The call goes on with its connection. */
-static void go_on(struct net *net, uint32_t slot, const struct net_progress_turn *turn)
+static void go_on(struct net *net, uint32_t slot, const struct net_progress_version *version)
 {
     const struct net_progress *progress = &net->progress[slot];
     struct call *call = &net->calls->calls[slot];
     call_take_slot(net->calls, slot, progress->domain);
-    fill_emit(call, progress, turn);
+    fill_emit(call, progress, version);
     fill(call, progress);
     net_connection_attach(net, progress->connection, slot);
-    net_call_resume(net, slot, turn->done.finish != CALL_FINISH_NONE ? &turn->done : NULL);
+    net_call_resume(net, slot, version->done.finish != CALL_FINISH_NONE ? &version->done : NULL);
     net->stats->calls_continued += call->generated_tokens > 0;
-    if (turn->is_cancelled) {
+    if (version->is_cancelled) {
         net_cancel(net, slot);
     }
 }
 
-static bool may_go_on(const struct net *net, uint32_t slot, const struct net_progress_turn *turn)
+static bool may_go_on(const struct net *net, uint32_t slot,
+                      const struct net_progress_version *version)
 {
     const struct net_progress *progress = &net->progress[slot];
-    return turn != NULL && !turn->is_closed && net_progress_has_tokens(net, slot, turn) &&
+    return version != NULL && !version->is_closed && net_progress_has_tokens(net, slot, version) &&
            net_progress_has_prompt(net, slot) &&
            progress->domain == net->connections[progress->connection].domain &&
            call_room(net->calls, progress->domain) > 0;
 }
 
-/* All of its tokens but the last, of its last turn that is whole. */
+/* All of its tokens but the last, of its last version that is whole. */
 static void keep_part(struct net *net, uint32_t slot)
 {
     const struct net_progress *progress = &net->progress[slot];
-    const struct net_progress_turn *turns = progress->turns;
-    const struct net_progress_turn *last = net_progress_last(progress);
-    last = net_progress_has_tokens(net, slot, last) ? last : &turns[last == &turns[0]];
+    const struct net_progress_version *versions = progress->versions;
+    const struct net_progress_version *last = net_progress_last(progress);
+    last = net_progress_has_tokens(net, slot, last) ? last : &versions[last == &versions[0]];
     if (progress->sampling.wants_logprobs || !net_progress_has_tokens(net, slot, last) ||
         last->is_closed || last->tokens < 2 ||
         net_reply_find(net, progress->domain, progress->program_id, progress->call_id) != NULL) {
@@ -253,13 +254,13 @@ static void take_up_call(struct net *net, uint32_t slot)
         net_progress_end(net, slot);
         return;
     }
-    const struct net_progress_turn *turn = committed(net, progress);
-    if (may_go_on(net, slot, turn)) {
-        progress->turns[turn == &progress->turns[0]].number = 0;    /* it may not be committed */
-        go_on(net, slot, turn);
+    const struct net_progress_version *version = committed(net, progress);
+    if (may_go_on(net, slot, version)) {
+        progress->versions[version == &progress->versions[0]].number = 0;   /* not committed */
+        go_on(net, slot, version);
         return;
     }
-    if (turn == NULL || !turn->is_closed) {
+    if (version == NULL || !version->is_closed) {
         keep_part(net, slot);
     }
     net_progress_end(net, slot);
@@ -273,7 +274,7 @@ static void verify(struct net *net)
     for (uint32_t i = 0; i < net->settings.limits->connections; i++) {
         const struct net_kept_connection *kept = &net->kept.of[i];
         if (net->connections[i].state == NET_OPEN &&
-            net->connections[i].calls_count != net_kept_turn(kept)->calls_count) {
+            net->connections[i].calls_count != net_kept_version(kept)->calls_count) {
             net_connection_close(net, i);
         }
     }
