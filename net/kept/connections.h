@@ -63,7 +63,8 @@ void net_kept_write(struct net_kept_connection *kept, struct net_kept_version ve
 /* Tells a key with another secret apart, and tells nothing of the secret; 0: no key. */
 uint64_t net_kept_print(const struct net *net, uint32_t key);
 
-static inline const struct net_kept_version *net_kept_version(const struct net_kept_connection *kept)
+static inline const struct net_kept_version *
+net_kept_version(const struct net_kept_connection *kept)
 {
     return &kept->versions[kept->number % 2];
 }

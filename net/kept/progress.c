@@ -4,7 +4,8 @@
  * up with the calls' tokens (take_up.c).
  *
  * Death: a version counts when its check word is right and, for a connection that stays, when that
- * has committed it. Tokens count when their digest is that of the version, which is of this call alone.
+ * has committed it. Tokens count when their digest is that of the version, which is of this call
+ * alone.
  */
 #include "net/kept/progress.h"
 
