@@ -7,9 +7,9 @@
  *
  * A death before the commit undoes what the pass did: the bytes were received, and are acted on
  * again; what was framed had not been sent, and is framed again, perhaps in other frames. A death
- * after it leaves a version that holds. Bytes move between the kernel and a buffer at once with their
- * count there, but a moment before their count here: on TCP the kernel says how many they were, on
- * a unix socket a death between the two leaves the connection in doubt, and it is closed.
+ * after it leaves a version that holds. Bytes move between the kernel and a buffer at once with
+ * their count there, but a moment before their count here: on TCP the kernel says how many they
+ * were, on a unix socket a death between the two leaves the connection in doubt, and it is closed.
  *
  * Not kept: connections that are not open yet or fail, and those with workflows, which die with the
  * core. Their clients connect again, as they do after a break.
@@ -63,8 +63,8 @@ static uint64_t check_of_version(const struct net_kept_version *version)
 bool net_kept_is_whole(const struct net_kept_connection *kept)
 {
     const struct net_kept_version *version = net_kept_version(kept);
-    return kept->peer.check == check_of_peer(&kept->peer) && version->check == check_of_version(version) &&
-           version->number == kept->number && kept->peer.since <= kept->number;
+    return kept->peer.check == check_of_peer(&kept->peer) &&
+           version->check == check_of_version(version) && version->number == kept->number && kept->peer.since <= kept->number;
 }
 
 void net_kept_write(struct net_kept_connection *kept, struct net_kept_version version)
