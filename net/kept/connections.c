@@ -64,7 +64,8 @@ bool net_kept_is_whole(const struct net_kept_connection *kept)
 {
     const struct net_kept_version *version = net_kept_version(kept);
     return kept->peer.check == check_of_peer(&kept->peer) &&
-           version->check == check_of_version(version) && version->number == kept->number && kept->peer.since <= kept->number;
+           version->check == check_of_version(version) && version->number == kept->number &&
+           kept->peer.since <= kept->number;
 }
 
 void net_kept_write(struct net_kept_connection *kept, struct net_kept_version version)
