@@ -268,7 +268,8 @@ static void learn_pair(struct sched_draft_pair *pair, uint64_t key, int64_t draf
                        int64_t round_ns)
 {
     int64_t more = drafts - pair->drafts;
-    int64_t longer = within(round_ns - pair->round_ns, -pair->round_ns, pair->round_ns);
+    int64_t most = round_ns < pair->round_ns ? round_ns : pair->round_ns;
+    int64_t longer = within(round_ns - pair->round_ns, -most, most);    /* one was interrupted */
     if (key != 0 && key == pair->rows_key && more != 0) {
         pair->covariance += (more * longer - pair->covariance) / SLOT_PARTS;
         pair->variance += (more * more - pair->variance) / SLOT_PARTS;

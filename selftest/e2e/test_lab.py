@@ -10,7 +10,7 @@ import random
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S
+from appliance import BUILD, HANG_S, ROOT
 
 POLICIES = """fcfs rr mlfq plas atlas justitia justitia-c vtc srjf sjf fcfs-agent""".split()
 KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions
@@ -275,6 +275,13 @@ def test_drafts_bring_what_a_table_says_also_when_an_engine_dies():
                                      "--kill-engine", "0@3+0.5"))
     assert died["engines"][0]["deaths"] == 2 and died["draft_tokens_agreed"] > 0
     assert died["tokens_generated"] >= on["tokens_generated"]
+
+
+def test_the_measured_table_of_drafts_is_read():
+    trace = Trace()
+    path = os.path.join(ROOT, "tools", "lab", "results", "inputs", "embedded.drafts")
+    on = json.loads(trace.run_json("on.json", "--rate", "2", "--cost", "cpu", "--speculate", path))
+    assert 0 < on["draft_tokens_agreed"] < on["draft_tokens"]
 
 
 def test_a_wrong_table_of_drafts_is_named_with_its_place():

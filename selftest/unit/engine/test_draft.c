@@ -186,9 +186,12 @@ static void test_a_dear_slot_makes_drafts_short(void **state)
 }
 
 /* One, two and three calls by turns, until they end. A round takes a millisecond and so much more
- * for each row and for each token of its drafts. */
-static void run_calls(struct bench *bench, uint32_t row_us, uint32_t slot_us)
+ * for each row and for each token of its drafts; other processes hold up one step of sixteen. */
+struct took { uint32_t row_us, slot_us, interrupted_us; };
+
+static void run_calls(struct bench *bench, struct took times)
 {
+    uint32_t steps = 0;
     for (uint32_t turn = 0; turn < 60; turn++) {
         uint32_t calls[3], count = 1 + turn % 3;
         for (uint32_t i = 0; i < count; i++) {
@@ -202,8 +205,9 @@ static void run_calls(struct bench *bench, uint32_t row_us, uint32_t slot_us)
                 rows += out->produced - out->agreed;
                 drafts += out->drafted;
             }
-            bench_settle(bench, 1000 * *step_rounds(&bench->step) + row_us * rows +
-                                    slot_us * drafts);
+            bench_settle(bench, 1000 * *step_rounds(&bench->step) + times.row_us * rows +
+                                    times.slot_us * drafts +
+                                    (steps++ % 16 == 0 ? times.interrupted_us : 0));
         }
         for (uint32_t i = 0; i < count; i++) {
             bench_free(bench, calls[i]);
@@ -219,7 +223,7 @@ static void test_what_a_row_costs_is_not_what_a_draft_costs(void **state)
     uint32_t drafts[2];
     for (uint32_t dear = 0; dear < 2; dear++) {
         struct bench *bench = fresh(DRAFTS);
-        run_calls(bench, dear ? 0 : 2000, dear ? 400 : 10);
+        run_calls(bench, dear ? (struct took){0, 400, 0} : (struct took){2000, 10, 0});
         program_of(bench, send(bench, 1))->draft_share = 65536 * 6 / 10;
         assert_true(bench_launch(bench));
         drafts[dear] = row(bench, 0)->drafts;
@@ -235,9 +239,19 @@ static void test_rows_that_end_early_make_no_draft_cheap(void **state)
     (void)state;
     struct bench *bench = fresh(DRAFTS);
     bench->sched.settings.cut_steps = false;
-    run_calls(bench, 2000, 1500);
+    run_calls(bench, (struct took){2000, 1500, 0});
     const struct sched_draft_pair *pair = &bench_engine(bench)->draft_cost.pair;
     assert_in_range(256 * pair->covariance / pair->variance, 1490000, 1510000);
+}
+
+/* A step that was held up is a pair with the one before it and with the one after it. */
+static void test_steps_that_are_held_up_decide_little(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(DRAFTS);
+    run_calls(bench, (struct took){0, 200, 500000});
+    const struct sched_draft_pair *pair = &bench_engine(bench)->draft_cost.pair;
+    assert_in_range(256 * pair->covariance / pair->variance, 0, 1000000);
 }
 
 static void test_a_lie_about_drafts_is_refuted(void **state)
@@ -351,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_a_dear_slot_makes_drafts_short),
         cmocka_unit_test(test_what_a_row_costs_is_not_what_a_draft_costs),
         cmocka_unit_test(test_rows_that_end_early_make_no_draft_cheap),
+        cmocka_unit_test(test_steps_that_are_held_up_decide_little),
         cmocka_unit_test(test_a_lie_about_drafts_is_refuted),
         cmocka_unit_test(test_a_draft_is_guessed_from_what_the_program_has_said_last),
         cmocka_unit_test(test_a_program_is_not_told_what_others_have_said),
