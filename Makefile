@@ -93,7 +93,7 @@ DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) $(DOOR
     $(COMMAND_LINE_OBJ)
 DOOR_LIB := $(O)/libdoor.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).
-LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/flow/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
+LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/*/*.c)) $(TRACE_OBJ) $(FLOW_OBJ) \
     $(COMMAND_LINE_OBJ)
 LAB_LIB := $(O)/liblab.a
 # The same holds for the simulator.
@@ -383,8 +383,9 @@ gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to c
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 BENCH := $(B)/bench \
-    $(addprefix $(B)/bench-,sched predictor moves vocab prefix scores rounds context)
-$(filter $(B)/bench-%,$(BENCH)): $(B)/bench-%: tools/bench/%.c
+    $(addprefix $(B)/bench-,sched predictor moves vocab prefix scores rounds context drafts)
+$(filter-out %-drafts,$(filter $(B)/bench-%,$(BENCH))): $(B)/bench-%: tools/bench/%.c
+$(B)/bench-drafts: tools/bench/drafts/search.c
 $(B)/bench: tools/bench/bench.c
 $(B)/bench $(B)/bench-context: $(call objects,$(wildcard tools/bench/ceiling*.c))
 $(B)/constant-time: tools/bench/constant_time.c

@@ -6,9 +6,11 @@
  *   room    of the batch, what the rows leave: drafts take no row's place, a full batch has none
  *   share   of a program's tokens of drafts, those that agreed, lately. Where it has no drafts the
  *           share comes back to SHARE_START, so that it is tried again
- *   slot    what one more token slot adds to a round: the slope of a line through the last steps,
- *           each with its slots and its time for a round. Before steps have differed it is a part
- *           of the round's time
+ *   slot    what one more token slot of a draft adds to a round: the slope between a step and the
+ *           next one that has the same rows, so reads the same KV, but has other drafts. Before
+ *           there are such pairs it is the slope of a line through the last steps, each with its
+ *           slots and its time for a round: too much where rows have long contexts, for a row
+ *           brings its KV, too. Before steps have differed it is a part of the round's time
  *   worth   the j-th token of a draft agrees with a chance of share^j; then it saves its row a
  *           round. A slot slows all rows down. So it has to bring at least what the step brings
  *           in that time: share^j * time of a round >= rows * slot
@@ -26,6 +28,7 @@
 
 #include <string.h>
 
+#include "config/base/hash.h"
 #include "sched/engine/plan.h"
 
 #define SHARE_ONE    UINT64_C(65536)
@@ -108,16 +111,27 @@ static void fill_text(struct sched_engine *engine, uint32_t row)
 
 /* ---- worth ----------------------------------------------------------------------------------- */
 
-/* What a slot adds, as a part of a round's time, in 1 / SHARE_ONE. */
+/* Nanoseconds of a slot: the guess counts as if it had been seen, too. */
+static int64_t slope_ns(int64_t covariance, int64_t variance, int64_t guess_ns)
+{
+    int64_t known = GUESS_SLOTS * SLOTS_ONE * SLOTS_ONE;
+    return (covariance + guess_ns * (known / SLOTS_ONE)) * SLOTS_ONE / (variance + known);
+}
+
+static int64_t within(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value < most ? value : most;
+}
+
+/* What a slot of a draft adds, as a part of a round's time, in 1 / SHARE_ONE. */
 static uint64_t slot_part(const struct sched_draft_cost *cost)
 {
     int64_t rows = cost->slots / SLOTS_ONE;
     int64_t guess = cost->round_ns / (rows + SLOT_SHARE);
-    int64_t known = GUESS_SLOTS * SLOTS_ONE * SLOTS_ONE;
-    int64_t slot_ns = (cost->covariance + guess * (known / SLOTS_ONE)) * SLOTS_ONE /
-                      (cost->variance + known);
-    slot_ns = slot_ns > guess / GUESS_RANGE ? slot_ns : guess / GUESS_RANGE;
-    slot_ns = slot_ns < guess * GUESS_RANGE ? slot_ns : guess * GUESS_RANGE;
+    int64_t least = guess / GUESS_RANGE, most = guess * GUESS_RANGE;
+    int64_t line_ns = within(slope_ns(cost->covariance, cost->variance, guess), least, most);
+    int64_t slot_ns = slope_ns(cost->pair.covariance, cost->pair.variance, line_ns);
+    slot_ns = within(slot_ns, least, most);
     return cost->round_ns > 0 ? (uint64_t)slot_ns * SHARE_ONE / (uint64_t)cost->round_ns
                               : SHARE_ONE / (1 + SLOT_SHARE);
 }
@@ -213,36 +227,76 @@ void sched_draft_settle(struct sched_engine *engine, uint32_t row, uint64_t now_
     }
 }
 
-/* Token slots of the step's rounds, or 0 where a row has read more than one token. */
-static uint64_t slots_of(const struct sched_engine *engine)
+/* Token slots of a step's rounds. */
+struct slots {
+    uint64_t rows, drafts;          /* rows 0: a row has read more than one token */
+};
+
+static struct slots slots_of(const struct sched_engine *engine)
 {
-    uint64_t slots = 0;
+    struct slots slots = {0};
     for (uint32_t i = 0; i < engine->planned_count; i++) {
         const struct step_out *out = &engine->outs[i];
         if (engine->planned[i].tokens_count > 1) {
-            return 0;
+            return (struct slots){0};
         }
-        slots += out->produced - out->agreed + out->drafted;
+        slots.rows += out->produced - out->agreed;
+        slots.drafts += out->drafted;
     }
     return slots;
+}
+
+/* Of the step's rows, where each of them was in all its rounds; else 0. */
+static uint64_t rows_key(const struct sched_engine *engine, uint32_t rounds)
+{
+    uint64_t key = HASH_START_A;
+    for (uint32_t i = 0; i < engine->planned_count; i++) {
+        const struct step_planned *planned = &engine->planned[i];
+        const struct step_out *out = &engine->outs[i];
+        uint32_t row_rounds = out->produced - out->agreed;
+        if (row_rounds == rounds) {
+            uint64_t of = (uint64_t)planned->call << 32 | planned->call_generation;
+            key = hash_fold(key ^ HASH_START_B, of ^ HASH_START_A);
+        } else if (row_rounds > 0) {
+            return 0;
+        }
+    }
+    return key;
+}
+
+static void learn_pair(struct sched_draft_pair *pair, uint64_t key, int64_t drafts,
+                       int64_t round_ns)
+{
+    int64_t more = drafts - pair->drafts;
+    int64_t most = round_ns < pair->round_ns ? round_ns : pair->round_ns;
+    int64_t longer = within(round_ns - pair->round_ns, -most, most);    /* one was interrupted */
+    if (key != 0 && key == pair->rows_key && more != 0) {
+        pair->covariance += (more * longer - pair->covariance) / SLOT_PARTS;
+        pair->variance += (more * more - pair->variance) / SLOT_PARTS;
+    }
+    pair->rows_key = key;
+    pair->drafts = drafts;
+    pair->round_ns = round_ns;
 }
 
 void sched_draft_learn(struct sched_engine *engine, uint64_t duration_us, uint32_t rounds)
 {
     struct sched_draft_cost *cost = &engine->draft_cost;
-    uint64_t all_slots = engine->sched->settings.speculate > 0 ? slots_of(engine) : 0;
-    if (rounds == 0 || all_slots == 0) {
+    struct slots all = engine->sched->settings.speculate > 0 ? slots_of(engine) : (struct slots){0};
+    if (rounds == 0 || all.rows == 0) {
         return;
     }
     uint64_t ns = duration_us < ROUND_NS_MAX / 1000 * rounds ? 1000 * duration_us / rounds
                                                              : ROUND_NS_MAX;
-    int64_t slots = (int64_t)(all_slots * SLOTS_ONE / rounds), round_ns = (int64_t)ns;
+    int64_t drafts = (int64_t)(all.drafts * SLOTS_ONE / rounds), round_ns = (int64_t)ns;
+    int64_t slots = (int64_t)((all.rows + all.drafts) * SLOTS_ONE / rounds);
     if (cost->round_ns == 0) {
         *cost = (struct sched_draft_cost){.slots = slots, .round_ns = round_ns};
     }
-    int64_t more = slots - cost->slots, longer = round_ns - cost->round_ns;
-    longer = longer < cost->round_ns ? longer : cost->round_ns;     /* else it was interrupted */
-    cost->slots += more / SLOT_PARTS;
+    learn_pair(&cost->pair, rows_key(engine, rounds), drafts, round_ns);
+    int64_t more = slots - cost->slots;
+    int64_t longer = within(round_ns - cost->round_ns, INT64_MIN, cost->round_ns);
+    cost->slots += more / SLOT_PARTS;                               /* else it was interrupted */
     cost->round_ns += longer / SLOT_PARTS;
     cost->covariance += (more * longer - cost->covariance) / SLOT_PARTS;
     cost->variance += (more * more - cost->variance) / SLOT_PARTS;

@@ -174,6 +174,11 @@ struct sched_draft_cost {
     int64_t slots;                  /* of a round, in 1/256 */
     int64_t round_ns;
     int64_t variance, covariance;   /* of slots; of both */
+    struct sched_draft_pair {       /* of a step and the next one that had the same rows */
+        int64_t variance, covariance;   /* of what they differ by: slots of drafts; and time */
+        uint64_t rows_key;          /* of the last step: its rows; 0: of no use */
+        int64_t drafts, round_ns;   /* in a round of it; drafts in 1/256 */
+    } pair;
 };
 
 /* The lower floor: sched's side of one engine. */

@@ -10,7 +10,7 @@ import random
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S
+from appliance import BUILD, HANG_S, ROOT
 
 POLICIES = """fcfs rr mlfq plas atlas justitia justitia-c vtc srjf sjf fcfs-agent""".split()
 KEYS = """policy system cost programs calls rate makespan_s wait_s_total preemptions
@@ -18,6 +18,7 @@ copied_blocks swap_out_blocks swap_in_blocks swap_transfers swap_in_calls swap_b
 copy_out_s copy_in_s copy_within_s read_s compute_s host_s engine_busy_share rounds
 kv_positions_read tokens_generated recomputed_tokens prefix_hit_ratio
 device_blocks_peak host_blocks_peak
+draft_tokens draft_tokens_agreed
 refused_calls scheduler_ns_per_event_mean jct_s_mean jct_s_p90 jct_s_p95 jct_s_p99 steady
 load cost_mean round_s engines""".split() + [
     "token_latency_s_" + part + gaps
@@ -252,6 +253,49 @@ def test_calls_of_an_engine_that_dies_are_answered():
     events = events_of(timeline)
     slots = stretches_of([e for e in events if e["pid"] <= 2], lambda e: e["args"]["program"])
     assert slots == stretches_of([e for e in events if e["name"] == "run"], lambda e: e["pid"] - 3)
+
+
+DRAFTS = "agentix-drafts 1\n* 60 20 8 5 3 2 1 1 0 0 0 0 0 0 0 0 7\n"
+
+
+def test_drafts_bring_what_a_table_says_also_when_an_engine_dies():
+    trace = Trace()
+    with open(trace.file("t.drafts"), "w", encoding="ascii") as file:
+        file.write(DRAFTS)
+    words = ("--rate", "2", "--cost", "cpu", "--speculate", trace.file("t.drafts"))
+    off = json.loads(trace.run_json("off.json", *words, "--set", "sched.speculate=0"))
+    text = trace.run_json("on.json", *words)
+    on = json.loads(text)
+    assert text == trace.run_json("again.json", *words)
+    assert off["draft_tokens"] == 0 < on["draft_tokens_agreed"] < on["draft_tokens"]
+    assert on["tokens_generated"] == off["tokens_generated"]
+    assert on["prefix_hit_ratio"] == off["prefix_hit_ratio"]
+    assert on["token_latency_s_mean"] < off["token_latency_s_mean"]
+    died = json.loads(trace.run_json("died.json", *words, "--kill-engine", "0@1+0.5",
+                                     "--kill-engine", "0@3+0.5"))
+    assert died["engines"][0]["deaths"] == 2 and died["draft_tokens_agreed"] > 0
+    assert died["tokens_generated"] >= on["tokens_generated"]
+
+
+def test_the_measured_table_of_drafts_is_read():
+    trace = Trace()
+    path = os.path.join(ROOT, "tools", "lab", "results", "inputs", "embedded.drafts")
+    on = json.loads(trace.run_json("on.json", "--rate", "2", "--cost", "cpu", "--speculate", path))
+    assert 0 < on["draft_tokens_agreed"] < on["draft_tokens"]
+
+
+def test_a_wrong_table_of_drafts_is_named_with_its_place():
+    trace = Trace()
+    path = trace.file("t.drafts")
+    for text, said, code in ((DRAFTS.replace("60", "sixty"), path + ":2:3: expected 17 counts", 2),
+                             ("", path + ":1:1: expected the line", 2),
+                             ("#" * 70000, "65536 bytes", 2), (None, "cannot be read", 1)):
+        os.path.exists(path) and os.remove(path)
+        if text is not None:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+        done = lab("--trace", trace.path, "--speculate", path)
+        assert done.returncode == code and said in done.stderr, done.stderr
 
 
 def test_timing_is_printed_only_when_asked_for():

@@ -6,14 +6,14 @@
 
 Reads the table of bench-rounds, which may come several times: each round counts with its least
 time, because other work on the machine only adds. Fits launch, overlap, bandwidth and rate of the
-formula in tools/lab/cost.h, so that the sum of squared logarithms of measured over modelled is
-least, and prints that ratio for each round. Rounds without a row that decodes are left out: they
+formula in tools/lab/device/cost.h, so that the sum of squared logarithms of measured over modelled
+is least, and prints that ratio for each round. Rounds without a row that decodes are left out: they
 use no output matrix, which the model does not know.
 """
 import math
 import sys
 
-WEIGHTS_BYTES, TOKEN_OPERATIONS = 440e6, 2 * 110e6      # as in tools/lab/cost.c
+WEIGHTS_BYTES, TOKEN_OPERATIONS = 440e6, 2 * 110e6      # as in tools/lab/device/cost.c
 POSITION_BYTES, PAIR_OPERATIONS = 2.0 * 12 * 768 * 4, 4.0 * 12 * 768
 POSITIONS = 256                                         # of a row before the round
 

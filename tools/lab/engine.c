@@ -3,11 +3,13 @@
  * What: the engine of the lab: reads the step record as a worker would, and answers with tokens
  * that are a hash of (call, position). Every row decodes all its steps, unless the step ends early:
  * a trace names lengths, and no call has a stop token. Calls of workflows end with one
- * (flow/tokens.c).
+ * (flow/tokens.c). The tokens do not repeat themselves; --speculate says where they count as a text
+ * that does, so that a row's draft is found, and how far it agrees (device/drafts.h).
  * Invariants: the n-th token of a call is the same however its steps were cut, and later prompts
  * contain it. Blocks are only counted: whether KV is right is for selftest/fake to say.
  */
 #include "config/base/assert.h"
+#include "config/base/hash.h"
 #include "tools/lab/lab.h"
 
 bool lab_engine_is_flow(const struct lab *lab, const struct step_row *row)
@@ -40,15 +42,53 @@ static uint32_t decodes(struct lab *lab, const struct step_row *row)
     return row->decode_steps < left ? row->decode_steps : left;
 }
 
+static struct lab_call *call_with_drafts(struct lab *lab, uint32_t index)
+{
+    struct lab_call *call = &lab->clients.calls[index];
+    if (call->drafts == NULL) {
+        const struct player *player = &lab->clients.player;
+        const struct trace_program *program = player->runs[player->calls[index].run].program;
+        call->drafts = drafts_class_of(lab->settings->drafts,
+                                       lab->trace->classes[program->class].name);
+    }
+    return call;
+}
+
+/* The row's draft in each round, until it has `most` tokens. Returns how many rounds that takes, of
+ * those that are left. */
+static uint32_t place_drafts(struct lab *lab, const struct step_row *row, uint32_t most,
+                             uint32_t left, struct cost_draft *drafts)
+{
+    uint32_t index = lab_engine_call(lab, row), place = answered(lab, row);
+    uint32_t produced = 0, rounds = 0;
+    struct lab_call *call = call_with_drafts(lab, index);
+    uint64_t key = hash_fold(lab->settings->seed ^ HASH_START_B, index ^ HASH_START_A);
+    drafts_seek(&call->stretch, call->drafts, key, place);
+    for (struct drafts_stretch at = call->stretch; rounds < left && produced < most; rounds++) {
+        uint32_t room = most - produced - 1;
+        drafts_seek(&at, call->drafts, key, place + produced);
+        uint32_t fed = !at.has_draft ? 0 : row->drafts < room ? row->drafts : room;
+        uint32_t agree = drafts_agree(&at, place + produced);
+        drafts[rounds] = (struct cost_draft){(uint8_t)fed, (uint8_t)(agree < fed ? agree : fed)};
+        produced += 1 + drafts[rounds].agreed;
+    }
+    return rounds;
+}
+
 static void place_row(struct lab *lab, struct lab_engine *engine, uint32_t index, uint32_t round)
 {
     const struct step_row *row = step_row(&engine->step, index);
     uint32_t left = engine->step.layout.steps_max - round, most = decodes(lab, row);
+    struct cost_draft *drafts = NULL;
     uint32_t rounds = most < left ? most : left;
+    if (row->drafts > 0 && lab->settings->drafts != NULL && rounds > 0) {
+        drafts = &engine->drafts[index * engine->step.layout.steps_max];
+        rounds = place_drafts(lab, row, most, left, drafts);
+    }
     engine->rows[index] = (struct cost_row){
         .first_position = row->first_position, .tokens_count = row->tokens_count,
         .start_round = round, .rounds = rounds > 0 ? rounds : 1, .decodes = rounds > 0,
-        .blocks = step_blocks(&engine->step, index)};
+        .drafts = drafts, .blocks = step_blocks(&engine->step, index)};
 }
 
 /* Which rounds each row is in, as step.h says: places that no decoding row has go to the next
@@ -91,25 +131,36 @@ static void cut_rows(struct lab_engine *engine, uint32_t rounds)
     engine->rows_ran = ran;
 }
 
-/* `produced` of a row that never ran is 0. */
+/* What a row has brought that ran. */
+static struct step_out out_of(const struct cost_row *row)
+{
+    struct step_out out = {.result = STEP_ROW_OK, .produced = row->decodes ? row->rounds : 0};
+    for (uint32_t i = 0; row->drafts != NULL && i < row->rounds; i++) {
+        out.produced += row->drafts[i].agreed;
+        out.drafted += row->drafts[i].fed;
+        out.agreed += row->drafts[i].agreed;
+        out.refused += row->drafts[i].agreed < row->drafts[i].fed;
+    }
+    return out;
+}
+
 static void answer_row(struct lab *lab, struct lab_engine *engine, uint32_t index,
-                       uint32_t produced)
+                       struct step_out out)
 {
     const struct step_row *row = step_row(&engine->step, index);
     uint32_t *tokens = step_out_tokens(&engine->step, index), first = answered(lab, row), key = 0;
     bool is_flow = lab_engine_is_flow(lab, row);
-    ASSERT(produced <= row->decode_steps);
+    ASSERT(out.produced <= row->decode_steps);
     if (!is_flow) {
         const struct player_call *call =
             &lab->clients.player.calls[lab_engine_call(lab, row)];
         key = prompts_output_key(&lab->prompts, call->run, call->number);
     }
-    for (uint32_t i = 0; i < produced; i++) {
+    for (uint32_t i = 0; i < out.produced; i++) {
         tokens[i] = is_flow ? lab_flow_token(lab, row->call, first + i)
                             : prompts_output_token(&lab->prompts, key, first + i);
     }
-    *step_out(&engine->step, index) =
-        (struct step_out){.result = STEP_ROW_OK, .produced = produced};
+    *step_out(&engine->step, index) = out;
 }
 
 /* The step in flight ends after so many rounds, and not before its copies are done. */
@@ -211,7 +262,7 @@ static void answer_rows(struct lab *lab, struct lab_engine *engine)
     for (uint32_t i = 0; i < step_header(&engine->step)->rows_count; i++) {
         const struct step_row *row = step_row(&engine->step, i);
         bool ran = i < engine->rows_ran;
-        answer_row(lab, engine, i, ran && engine->rows[i].decodes ? engine->rows[i].rounds : 0);
+        answer_row(lab, engine, i, ran ? out_of(&engine->rows[i]) : (struct step_out){0});
         if (ran && !lab_engine_is_flow(lab, row)) {
             split_time(engine, &lab->clients.calls[lab_engine_call(lab, row)], &engine->rows[i],
                        copy_us(lab, engine));

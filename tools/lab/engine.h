@@ -10,7 +10,7 @@
 
 #include "config/base/step.h"
 #include "kvmem/kvmem.h"
-#include "tools/lab/cost.h"
+#include "tools/lab/device/cost.h"
 
 struct lab_block {                  /* of KV */
     uint64_t moved_in;              /* the step that last filled it from the host */
@@ -23,6 +23,7 @@ struct lab_engine {
     struct step step;               /* its record */
     const struct kvmem *kv;
     struct cost_row *rows;          /* [rows_max]: of the step in flight */
+    struct cost_draft *drafts;      /* [rows_max][steps_max]: of its rows, round by round */
     struct lab_block *blocks;       /* [KV blocks] */
     bool in_flight;
     uint64_t step_began_us, rounds_begin_us, due_us;    /* of the step in flight */

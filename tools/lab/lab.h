@@ -16,8 +16,9 @@
 
 #include "appliance/loop.h"
 #include "config/model/predictor.h"
-#include "tools/lab/copies.h"
-#include "tools/lab/cost.h"
+#include "tools/lab/device/copies.h"
+#include "tools/lab/device/cost.h"
+#include "tools/lab/device/drafts.h"
 #include "tools/lab/engine.h"
 #include "tools/lab/figures.h"
 #include "tools/lab/flow/flow.h"
@@ -62,6 +63,7 @@ struct lab_settings {
     const char *system;             /* row of system.c */
     const char *policy;             /* NULL: the system's; a word of policies.def */
     const struct cost_model *cost;
+    const struct drafts *drafts;    /* what they bring; NULL: the engine makes none */
     const char *sets[LAB_SETS_MAX]; /* section.key=value, last word */
     uint32_t sets_count;
     struct lab_death deaths[LAB_DEATHS_MAX];
@@ -106,6 +108,7 @@ struct lab_result {
     uint64_t swap_in_calls;         /* times that a call got blocks back from the host ... */
     uint64_t swap_back_calls;       /* ... after it had been preempted; the others had a history */
     uint64_t prompt_tokens, cached_tokens, cut_prompts, refused_calls, failed_programs;
+    uint64_t draft_tokens, draft_tokens_agreed;
     uint32_t device_blocks, device_blocks_peak, host_blocks_peak;   /* of an engine */
     uint32_t context_tokens;
     uint32_t engines_count;
@@ -117,6 +120,8 @@ struct lab_call {                   /* what a call of the player has cost */
     uint64_t first_us;              /* when its first token came; 0: not yet */
     uint32_t swap_ins;
     uint32_t engine;                /* that its last token came from */
+    const struct drafts_class *drafts;  /* of its program; NULL: not yet looked up */
+    struct drafts_stretch stretch;  /* of its output, where its last step began */
 };
 struct lab_foretold {               /* of a program (foretold.c) */
     uint64_t work_left;             /* of its calls that are not over */

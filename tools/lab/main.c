@@ -22,10 +22,11 @@
 static struct words {
     struct lab_settings settings;
     struct cost_model machine;      /* the preset, with what the command line changes in it */
+    struct drafts drafts;           /* of --speculate */
     struct argument_choice prefix_reads, copies, predict;
     double overlap;
     struct argument_texts sets, flows, rows, kills;
-    const char *system, *policy, *cost, *json, *compare;
+    const char *system, *policy, *cost, *json, *compare, *speculate;
     double slo;
     bool timing;
 } words = {
@@ -97,6 +98,9 @@ static const struct argument rows[] = {
     {"--copies", "HOW", ARGUMENT_CHOICE, &words.copies, 0, 0,
      "which copies between the tiers run beside what: preset\n"
      "(default), serial, streams, needed"},
+    {"--speculate", "FILE", ARGUMENT_TEXT, &words.speculate, 0, 0,
+     "the engine makes drafts, which bring what the table in the file\n"
+     "says of classes (docs/lab.md); sched.speculate is 7"},
     {"--predict", "HOW", ARGUMENT_CHOICE, &words.predict, 0, 0,
      "what is told of a program that begins: oracle (default), its\n"
      "cost as the trace knows it; class, its class, which has a past;\n"
@@ -160,6 +164,8 @@ static int check_words(void)
                                          settings->samples_path != NULL)) {
         problem = "--json, --trace-out, --calls-out, --programs-out and --samples-out are of one "
                   "run, not of --compare";
+    } else if (words.speculate != NULL && words.flows.count > 0) {
+        problem = "--speculate goes with --trace";
     } else if (settings->cost_error > 0 && settings->predict != LAB_PREDICT_ORACLE) {
         problem = "--cost-error goes with --predict oracle";
     }
@@ -218,6 +224,16 @@ static int choose_machine(void)
     return ARGUMENT_GO_ON;
 }
 
+static int read_drafts(void)
+{
+    if (words.speculate == NULL) {
+        return ARGUMENT_GO_ON;
+    }
+    int code = drafts_load(&words.drafts, words.speculate);
+    words.settings.drafts = &words.drafts;
+    return code == EXIT_COMPLETE ? ARGUMENT_GO_ON : code;
+}
+
 /* ARGUMENT_GO_ON, or an exit code. */
 static int parse(int argc, char **argv)
 {
@@ -233,6 +249,7 @@ static int parse(int argc, char **argv)
     }
     code = choose_machine();
     code = code != ARGUMENT_GO_ON ? code : read_deaths(settings);
+    code = code != ARGUMENT_GO_ON ? code : read_drafts();
     if (code != ARGUMENT_GO_ON) {
         return code;
     }

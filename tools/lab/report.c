@@ -74,6 +74,19 @@ static void print_refused(const struct lab_result *r, FILE *out)
     }
 }
 
+static void print_rounds(const struct lab_result *r, FILE *out)
+{
+    fprintf(out, "rounds        %" PRIu64 ", %.1f KV positions read in each; reading %.1f s, "
+            "computing %.1f s\n", r->rounds, r->rounds > 0 ? r->kv_positions_read /
+            (double)r->rounds : 0, r->read_s, r->compute_s);
+    fprintf(out, "tokens        %" PRIu64 " fed, %" PRIu64 " generated, %" PRIu64 " fed again\n",
+            r->tokens_computed, r->tokens_generated, r->recomputed_tokens);
+    if (r->draft_tokens > 0) {
+        fprintf(out, "drafts        %" PRIu64 " of %" PRIu64 " tokens agreed: so many rounds of a "
+                "call less\n", r->draft_tokens_agreed, r->draft_tokens);
+    }
+}
+
 void report_print(const struct lab_result *result, FILE *out)
 {
     const struct lab_result *r = result;
@@ -91,11 +104,7 @@ void report_print(const struct lab_result *result, FILE *out)
     fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
     fprintf(out, "steps         %" PRIu64 " of %" PRIu32 " rounds at most\n", r->steps,
             r->steps_per_plan);
-    fprintf(out, "rounds        %" PRIu64 ", %.1f KV positions read in each; reading %.1f s, "
-            "computing %.1f s\n", r->rounds, r->rounds > 0 ? r->kv_positions_read /
-            (double)r->rounds : 0, r->read_s, r->compute_s);
-    fprintf(out, "tokens        %" PRIu64 " fed, %" PRIu64 " generated, %" PRIu64 " fed again\n",
-            r->tokens_computed, r->tokens_generated, r->recomputed_tokens);
+    print_rounds(r, out);
     fprintf(out, "prefix hits   %.3f of %" PRIu64 " prompt tokens\n",
             ratio(r->cached_tokens, r->prompt_tokens), r->prompt_tokens);
     fprintf(out, "blocks copied %" PRIu64 " on the device\n", r->copied_blocks);
@@ -237,6 +246,8 @@ static void set_counts(json_t *object, const struct lab_result *r)
     json_object_set_new(object, "kv_positions_read", json_real(r->kv_positions_read));
     set_count(object, "tokens_computed", r->tokens_computed);
     set_count(object, "tokens_generated", r->tokens_generated);
+    set_count(object, "draft_tokens", r->draft_tokens);
+    set_count(object, "draft_tokens_agreed", r->draft_tokens_agreed);
     set_count(object, "preemptions", r->preemptions);
     set_count(object, "copied_blocks", r->copied_blocks);
     set_count(object, "swap_out_blocks", r->swap_out_blocks);

@@ -41,8 +41,10 @@ static bool take_engine(struct lab *lab, uint32_t index)
     struct lab_engine *engine = &lab->engines[index];
     engine->index = index;
     engine->rows = calloc(lab->step.layout.rows_max, sizeof *engine->rows);
+    engine->drafts = calloc(lab->step.layout.rows_max,
+                            lab->step.layout.steps_max * sizeof *engine->drafts);
     engine->blocks = calloc(lab->limits.kv_blocks, sizeof *engine->blocks);
-    return engine->rows != NULL && engine->blocks != NULL;
+    return engine->rows != NULL && engine->drafts != NULL && engine->blocks != NULL;
 }
 
 static int take_rows(struct lab *lab)
@@ -223,6 +225,8 @@ static int report(struct lab *lab)
     result->tokens_computed = stats->tokens_computed;
     result->tokens_generated = stats->tokens_generated;
     result->preemptions = stats->preemptions;
+    result->draft_tokens = stats->draft_tokens;
+    result->draft_tokens_agreed = stats->draft_tokens_agreed;
     result->recomputed_tokens = stats->recomputed_tokens;
     result->context_tokens = lab->limits.context_tokens;
     result->engines_count = lab->limits.engines;
@@ -285,6 +289,7 @@ int lab_end(struct lab *lab)
     free(lab->predictor_memory);
     for (uint32_t i = 0; i < lab->limits.engines; i++) {
         free(lab->engines[i].rows);
+        free(lab->engines[i].drafts);
         free(lab->engines[i].blocks);
     }
     free(lab->seen);

@@ -197,6 +197,9 @@ int lab_configure(struct lab *lab)
     lab->host_us = (uint64_t)(lab->result.host_s * 1e6 + 0.5);
     config_defaults(&lab->options);
     int code = set_all(lab, base_sets, sizeof base_sets / sizeof base_sets[0]);
+    if (code == LAB_EXIT_OK && settings->drafts != NULL) {
+        code = set(lab, "sched.speculate=7");
+    }
     code = code != LAB_EXIT_OK ? code : set_connections(lab);
     code = code != LAB_EXIT_OK ? code : set_workflows(lab);
     code = code != LAB_EXIT_OK ? code : set_all(lab, settings->cost->settings, COST_SETTINGS_MAX);

@@ -120,7 +120,6 @@ static void test_a_standby_has_no_draft(void **state)
     assert_true(bench->stats.standbys_planned > 0);
 }
 
-/* Steps of a program whose drafts never agree, as the worker tells it. */
 /* It is to show whether the call kills: with as little else as can be. */
 static void test_a_trial_has_no_draft(void **state)
 {
@@ -135,6 +134,7 @@ static void test_a_trial_has_no_draft(void **state)
     assert_int_equal(row(bench, 0)->drafts, 0);
 }
 
+/* Steps of a program whose drafts never agree, as the worker tells it. */
 static void test_refused_drafts_end_and_are_tried_again(void **state)
 {
     (void)state;
@@ -183,6 +183,75 @@ static void test_a_dear_slot_makes_drafts_short(void **state)
         drafts[dear] = row(bench, 0)->drafts;
     }
     assert_true(drafts[0] > 4 && drafts[1] >= 1 && drafts[1] <= 2);
+}
+
+/* One, two and three calls by turns, until they end. A round takes a millisecond and so much more
+ * for each row and for each token of its drafts; other processes hold up one step of sixteen. */
+struct took { uint32_t row_us, slot_us, interrupted_us; };
+
+static void run_calls(struct bench *bench, struct took times)
+{
+    uint32_t steps = 0;
+    for (uint32_t turn = 0; turn < 60; turn++) {
+        uint32_t calls[3], count = 1 + turn % 3;
+        for (uint32_t i = 0; i < count; i++) {
+            calls[i] = send(bench, i);
+        }
+        while (bench_launch(bench)) {
+            bench_compute(bench);
+            uint32_t rows = 0, drafts = 0;
+            for (uint32_t i = 0; i < bench_engine(bench)->planned_count; i++) {
+                const struct step_out *out = step_out(&bench->step, i);
+                rows += out->produced - out->agreed;
+                drafts += out->drafted;
+            }
+            bench_settle(bench, 1000 * *step_rounds(&bench->step) + times.row_us * rows +
+                                    times.slot_us * drafts +
+                                    (steps++ % 16 == 0 ? times.interrupted_us : 0));
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            bench_free(bench, calls[i]);
+        }
+    }
+}
+
+/* A row brings its KV, a token of a draft does not. So rows that are dear make no draft dear, and a
+ * draft that is dear is known as such where rows are not. */
+static void test_what_a_row_costs_is_not_what_a_draft_costs(void **state)
+{
+    (void)state;
+    uint32_t drafts[2];
+    for (uint32_t dear = 0; dear < 2; dear++) {
+        struct bench *bench = fresh(DRAFTS);
+        run_calls(bench, dear ? (struct took){0, 400, 0} : (struct took){2000, 10, 0});
+        program_of(bench, send(bench, 1))->draft_share = 65536 * 6 / 10;
+        assert_true(bench_launch(bench));
+        drafts[dear] = row(bench, 0)->drafts;
+    }
+    assert_int_equal(drafts[0], DRAFTS);
+    assert_in_range(drafts[1], 1, 3);
+}
+
+/* A row that has its tokens sooner than the step ends leaves a round without its KV: such a step
+ * does not say what its drafts cost. */
+static void test_rows_that_end_early_make_no_draft_cheap(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(DRAFTS);
+    bench->sched.settings.cut_steps = false;
+    run_calls(bench, (struct took){2000, 1500, 0});
+    const struct sched_draft_pair *pair = &bench_engine(bench)->draft_cost.pair;
+    assert_in_range(256 * pair->covariance / pair->variance, 1490000, 1510000);
+}
+
+/* A step that was held up is a pair with the one before it and with the one after it. */
+static void test_steps_that_are_held_up_decide_little(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh(DRAFTS);
+    run_calls(bench, (struct took){0, 200, 500000});
+    const struct sched_draft_pair *pair = &bench_engine(bench)->draft_cost.pair;
+    assert_in_range(256 * pair->covariance / pair->variance, 0, 1000000);
 }
 
 static void test_a_lie_about_drafts_is_refuted(void **state)
@@ -294,6 +363,9 @@ int main(void)
         cmocka_unit_test(test_a_trial_has_no_draft),
         cmocka_unit_test(test_refused_drafts_end_and_are_tried_again),
         cmocka_unit_test(test_a_dear_slot_makes_drafts_short),
+        cmocka_unit_test(test_what_a_row_costs_is_not_what_a_draft_costs),
+        cmocka_unit_test(test_rows_that_end_early_make_no_draft_cheap),
+        cmocka_unit_test(test_steps_that_are_held_up_decide_little),
         cmocka_unit_test(test_a_lie_about_drafts_is_refuted),
         cmocka_unit_test(test_a_draft_is_guessed_from_what_the_program_has_said_last),
         cmocka_unit_test(test_a_program_is_not_told_what_others_have_said),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: rounds wait for the copies that tools/lab/copies.h says, and a step for all of them.
+ * Goal: rounds wait for the copies that tools/lab/device/copies.h says, and a step for all of them.
  * Method: copies of 4, 1 and 3 s, by hand.
  */
 #include "selftest/unit/test.h"
 
-#include "tools/lab/copies.h"
+#include "tools/lab/device/copies.h"
 
 static const struct copies apart = {
     .out_s = 4, .within_s = 1, .in_s = 3, .out_needed_s = 0.5, .in_needed_s = 2};

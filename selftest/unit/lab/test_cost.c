@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: the cost of a step is what the formula in tools/lab/cost.h says, round by round.
+ * Goal: the cost of a step is what the formula in tools/lab/device/cost.h says, round by round.
  * Method: a machine with small round numbers, steps whose cost is computed by hand.
  */
 #include "selftest/unit/test.h"
 
 #include <math.h>
 
-#include "tools/lab/cost.h"
+#include "tools/lab/device/cost.h"
 
 #define BLOCKS       256
 #define BLOCK_TOKENS 4
@@ -69,6 +69,23 @@ static void test_overlap_adds_a_part_of_what_is_shorter(void **state)
     rounds_cost(&model, rows, 3, rounds);
     assert_int_equal(rounds[0].end_us, 1300000 + 170000);
     assert_int_equal(rounds[1].end_us, 1470000 + 1050000 + 25000);
+}
+
+/* A chunk of 4 with a draft of 2, of which one agrees: 6 tokens, 6 positions, 21 pairs. Then one
+ * token after 5 positions with a draft of 3: 4 tokens, 9 positions, 6 + 7 + 8 + 9 pairs. Then one
+ * after 9, without a draft. */
+static void test_a_draft_costs_as_a_chunk_that_is_so_much_longer(void **state)
+{
+    (void)state;
+    const struct cost_draft drafts[] = {{2, 1}, {3, 3}, {0, 0}};
+    const struct cost_row row = {
+        .tokens_count = 4, .rounds = 3, .decodes = true, .drafts = drafts};
+    struct cost_round rounds[COST_ROUNDS_MAX];
+    assert_int_equal(rounds_cost(&toy, &row, 1, rounds), 3);
+    assert_true(rounds[0].tokens == 6 && rounds[0].positions == 6 && rounds[0].pairs == 21);
+    assert_true(rounds[1].tokens == 4 && rounds[1].positions == 9 && rounds[1].pairs == 30);
+    assert_true(rounds[2].tokens == 1 && rounds[2].positions == 10 && rounds[2].pairs == 10);
+    assert_true(rounds[1].read_s == (50 + 9) / 100.0 && rounds[1].compute_s == 4 / 10.0);
 }
 
 /* Blocks of 4. a has 10 positions in its first round, b 11 and c 10: two whole blocks each. a and b
@@ -201,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_step_of_three_rows_costs_the_sum_of_its_rounds),
         cmocka_unit_test(test_overlap_adds_a_part_of_what_is_shorter),
+        cmocka_unit_test(test_a_draft_costs_as_a_chunk_that_is_so_much_longer),
         cmocka_unit_test(test_blocks_that_rows_share_are_read_once_a_round),
         cmocka_unit_test(test_partial_blocks_are_each_rows_own),
         cmocka_unit_test(test_row_that_enters_later_is_in_the_rounds_that_are_left),

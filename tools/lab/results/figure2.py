@@ -5,7 +5,7 @@ import os
 import gantt
 from sheet import BOLD
 
-TRACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "figure2")
+TRACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inputs", "figure2")
 HEAD = "--demoted-to-head"
 UNIT = ("--cost", "unit", "--offline")
 LEVELS = ("--set", "sched.quantum_growth=1", "--set", "sched.queues=16", HEAD)

@@ -6,7 +6,7 @@ import gantt
 from figure2 import HEAD, UNIT
 from sheet import BOLD
 
-TRACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "figure9")
+TRACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inputs", "figure9")
 SNAPSHOT = ("--set", "sched.service=snapshot")  # the paper's letter: levels are those of arrival
 ROWS = (
     ("plas, snapshot, a running call wins a tie", "14", "plas", (*SNAPSHOT, HEAD)),

@@ -13,12 +13,13 @@ import hits
 import justitia
 import latency
 import schedules
+import speculate
 import waiting
 import workflows
 import workload
 
-PARTS = (capacity, cliff, edges, justitia, foresight, engines, defaults, workload, figure2, figure9,
-         waiting, hits, latency, workflows, schedules)
+PARTS = (capacity, cliff, edges, justitia, foresight, engines, speculate, defaults, workload,
+         figure2, figure9, waiting, hits, latency, workflows, schedules)
 FIGURES = {name: figure for part in PARTS for name, figure in getattr(part, "FIGURES", {}).items()}
 
 

@@ -33,17 +33,21 @@ class Runs:
     def __init__(self, program, traces, kept, jobs, seeds):
         self.program, self.traces, self.kept, self.jobs = program, traces, kept, jobs
         self.seeds = seeds                  # of parts that have no number of their own
-        self.count, self.digests = 0, {program: digest(program)}
+        self.count, self.digests = 0, {}
         os.makedirs(kept, exist_ok=True)
 
     def trace(self, name):
         return os.path.join(self.traces, name + ".trace")
 
-    def key(self, trace, words):
-        path = self.trace(trace)
+    def digest(self, path):
         if path not in self.digests:
             self.digests[path] = digest(path)
-        parts = [self.digests[self.program], self.digests[path], *words]
+        return self.digests[path]
+
+    def key(self, trace, words):
+        """A word that is a file counts with what is in it."""
+        parts = [self.digest(self.program), self.digest(self.trace(trace)),
+                 *(self.digest(word) if os.path.isfile(word) else word for word in words)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
     def file(self, option, trace, system, words):

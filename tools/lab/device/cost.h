@@ -7,10 +7,11 @@
  *     round = launch + max(read, compute) + (1 - overlap) * min(read, compute)
  *
  * A round is one forward pass: the first feeds every row's tokens, each later one feeds one token
- * of every row that still decodes. It reads the weights once, and the KV of its rows: whole blocks
- * that several rows share once, or once for each row (COST_READS_EACH). It computes weights * 2
- * operations for each token fed, and attention over the positions before it. The host's time is the
- * system's (system.c), and copies.h says when the copies of a step let its rounds begin.
+ * of every row that still decodes, and each the drafts of its rows. It reads the weights once, and
+ * the KV of its rows: whole blocks that several rows share once, or once for each row
+ * (COST_READS_EACH). It computes weights * 2 operations for each token fed, and attention over the
+ * positions before it. The host's time is the system's (system.c), and copies.h says when the
+ * copies of a step let its rounds begin.
  *
  * What it leaves out: communication between devices, the shape of kernels, sampling. Compare
  * policies with it; do not quote its seconds.
@@ -53,11 +54,17 @@ const struct cost_model *cost_find(const char *name);
 /* "unit, a100-..." for messages. */
 const char *cost_names(void);
 
+/* A row's draft in one round: tokens that are fed with it, and those after which it goes on. */
+struct cost_draft {
+    uint8_t fed, agreed;
+};
 /* A row as the machine sees it. */
 struct cost_row {
     uint32_t first_position, tokens_count;  /* what it feeds in its first round */
     uint32_t start_round;           /* above 0 for a row that takes the place of one that ended */
-    uint32_t rounds;                /* >= 1: rounds with the row; one token in each but the first */
+    uint32_t rounds;                /* >= 1: rounds with the row; one token in each but the first,
+                                       and its draft */
+    const struct cost_draft *drafts;    /* [rounds]; NULL: it has none */
     bool decodes;                   /* false: a piece of a prompt that gives no token yet */
     const uint32_t *blocks;         /* its KV blocks */
 };

@@ -16,7 +16,7 @@
  */
 #include <stdbool.h>
 
-#include "tools/lab/cost.h"
+#include "tools/lab/device/cost.h"
 
 struct copies {
     double out_s, within_s, in_s;           /* what each takes by itself */

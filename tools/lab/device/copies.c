@@ -2,7 +2,7 @@
 /*
  * What: the copies of a step beside its rounds; copies.h says what waits for what.
  */
-#include "tools/lab/copies.h"
+#include "tools/lab/device/copies.h"
 
 static double later(double a, double b)
 {

@@ -25,7 +25,7 @@
  * KV blocks: on the A100 26,000; on the H200 what the weights leave of 0.9 of its memory; beside
  * Llama 2 the 459 of paper 001, figure 3.
  */
-#include "tools/lab/cost.h"
+#include "tools/lab/device/cost.h"
 
 #include <string.h>
 
@@ -168,19 +168,20 @@ double cost_round_s(const struct cost_model *model, uint64_t positions)
     return model->unit_s > 0 ? model->unit_s : round_s(model, &round);
 }
 
-/* The first round feeds all tokens of the row, each later round the last token. */
+/* The first round feeds all tokens of the row, each later round the last token; each feeds a draft,
+ * of which the positions that agreed stay. */
 static void add_row(struct cost_round *rounds, const struct cost_row *row)
 {
-    uint32_t end = row->first_position + row->tokens_count;
-    struct cost_round *first = &rounds[row->start_round];
+    uint32_t known = row->first_position;
+    struct cost_round *round = &rounds[row->start_round];
     ASSERT(row->rounds >= 1 && row->start_round + row->rounds <= COST_ROUNDS_MAX);
-    first->tokens += row->tokens_count;
-    first->positions += end;
-    first->pairs += row->tokens_count * (row->first_position + (row->tokens_count + 1) / 2.0);
-    for (uint32_t i = 1; i < row->rounds; i++) {
-        first[i].tokens += 1;
-        first[i].positions += end + i;
-        first[i].pairs += end + i;
+    for (uint32_t i = 0; i < row->rounds; i++) {
+        struct cost_draft draft = row->drafts != NULL ? row->drafts[i] : (struct cost_draft){0};
+        uint32_t own = i == 0 ? row->tokens_count : 1, fed = own + draft.fed;
+        round[i].tokens += fed;
+        round[i].positions += known + fed;
+        round[i].pairs += fed * (known + (fed + 1) / 2.0);
+        known += own + draft.agreed;
     }
 }
 
