@@ -146,8 +146,8 @@ static void event_arrive(void)
     b->now_us = m.now;
     bench_intake(b);
     naive_follow_active(&m);
-    bool is_stopped = naive_stops_step(&m, index);
     naive_expire(&m);
+    bool is_stopped = naive_stops_step(&m, index);
     assert_int_equal(step_early_stop(&b->step), is_stopped ? STEP_STOP_ROUND : before);
 }
 
