@@ -132,7 +132,10 @@ struct sched_member {
     uint32_t first_call;            /* list of them, the newest first, through call.program_next */
     uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
                                        SCHED_JOB_NONE; with levels all are in the first one */
-    bool is_active;                 /* in the active set: its KV stays */
+    bool is_active;                 /* in the active set: its KV stays. Since it became active: */
+    bool is_further;                /* a call of it has got further than it ever was, */
+    uint64_t owed_us;               /* after service for what was computed again; less what was
+                                       new since */
     /* Its working set, in blocks (working_set.c). */
     uint32_t history_blocks;        /* that its next call finds, or its open ones have found */
     uint32_t new_blocks;            /* that its open calls need besides */
