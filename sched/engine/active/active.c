@@ -365,12 +365,13 @@ void sched_active_charge(struct sched_engine *engine, const struct call *call,
                          uint64_t duration_us, bool is_progress)
 {
     struct sched_member *member = &engine->members[call->program];
-    uint64_t owed_us = member->owed_us;
+    uint32_t most_us = is_progress ? member->owed_us : UINT32_MAX - member->owed_us;
+    uint32_t us = duration_us < most_us ? (uint32_t)duration_us : most_us;
     if (is_progress) {
         member->is_further = true;
-        member->owed_us -= duration_us < owed_us ? duration_us : owed_us;
+        member->owed_us -= us;
     } else if (!member->is_further) {
-        member->owed_us = sched_sum(owed_us, duration_us);
+        member->owed_us += us;
     }
 }
 
