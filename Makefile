@@ -299,8 +299,9 @@ $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(DOOR_LIB) $(LAB_LIB
 test:  ## rules, unit tests, simulated and real runs
 	@$(MAKE) --no-print-directory all check unit sim-short e2e-parts
 	@$(MAKE) --no-print-directory e2e
-test-long:  ## what takes longer: the longest end-to-end tests, fuzzing
+test-long:  ## what takes longer: the longest end-to-end tests, fuzzing, more seeds
 	@$(MAKE) --no-print-directory fuzz-short
+	@SCHED_SEEDS=1001-4000 $(MAKE) --no-print-directory unit T=sched/random
 	@$(MAKE) --no-print-directory e2e-long
 
 # One test is run here, the others each by a job; what they say is then in build/unit/*/*.log.

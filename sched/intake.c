@@ -39,7 +39,7 @@ static void intake_call(struct sched *sched, const struct command *command, uint
         refuse(sched, call, status, now_us);
     } else if (call->cancel || call->connection == CALL_NONE) {
         sched_call_end_cancelled(sched, call, now_us);
-    } else {
+    } else if (call->deadline_us > now_us) {
         sched_plan_arrival(sched_engine_of(sched, call), call);
     }
 }

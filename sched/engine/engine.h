@@ -133,6 +133,7 @@ struct sched_member {
     uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
                                        SCHED_JOB_NONE; with levels all are in the first one */
     bool is_active;                 /* in the active set: its KV stays */
+    bool is_further;                /* since then a call of it has got further than it ever was */
     /* Its working set, in blocks (working_set.c). */
     uint32_t history_blocks;        /* that its next call finds, or its open ones have found */
     uint32_t new_blocks;            /* that its open calls need besides */
@@ -141,6 +142,8 @@ struct sched_member {
     uint32_t group;                 /* that it counts for, or SCHED_GROUP_NONE */
     uint32_t away_blocks;           /* of it, when it was displaced, until it is back */
     uint32_t counted_blocks;        /* of it in the sum of the active set */
+    uint32_t owed_us;               /* service since it became active, for what was computed again
+                                       before it got further; less that for what was new since */
 };
 
 /* A beginning that several programs have in common: it counts once for all that are active. */

@@ -44,6 +44,20 @@ struct call *sched_member_any_call(const struct sched *sched, uint32_t program)
     return sched_call_or_null(sched, slot);
 }
 
+bool sched_member_can_run(const struct sched_engine *engine, uint32_t program, uint32_t looks)
+{
+    const struct sched *sched = engine->sched;
+    uint32_t first = sched_member_at(engine, program)->first_call;
+    const struct call *call = sched_call_or_null(sched, first);
+    for (; looks > 0 && call != NULL; looks--) {
+        if (sched_call_can_run(call)) {
+            return true;
+        }
+        call = sched_call_or_null(sched, call->program_next);
+    }
+    return false;
+}
+
 void sched_member_join(struct sched *sched, struct call *call)
 {
     struct sched_member *member = sched_member_of(sched, call);

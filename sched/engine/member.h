@@ -23,6 +23,8 @@ static inline struct sched_member *sched_member_of(const struct sched *sched,
 
 /* An open call of the program, on any engine; NULL: it has none. O(engines). */
 struct call *sched_member_any_call(const struct sched *sched, uint32_t program);
+/* True when one of its last `looks` open calls at the engine can run. */
+bool sched_member_can_run(const struct sched_engine *engine, uint32_t program, uint32_t looks);
 /* The program starts: it has nothing at the engine. */
 void sched_member_begin(struct sched_engine *engine, uint32_t program);
 /* The call comes to its engine; it leaves it. O(1). */

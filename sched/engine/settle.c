@@ -177,6 +177,7 @@ static void settle_row(struct sched_engine *engine, uint32_t index, uint64_t dur
                                   : settle_out(engine, index, now_us, &is_progress);
     sched_starvation_charge(engine, sched_job_of(sched, call), duration_us);
     sched_job_charge(sched_job_of(sched, call), duration_us, is_progress, now_us);
+    sched_active_charge(engine, call, duration_us, is_progress);
     if (is_progress) {
         engine->turn_is_over = true;
         sched_job_charge_others(engine, call->program, duration_us);
@@ -254,12 +255,15 @@ static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
     }
 }
 
-/* That the rows were fed beyond one for each. */
+/* That the rows were fed beyond one for each. With a budget of one token there is no row with more:
+ * there those count that only read. */
 static uint32_t prompt_tokens(const struct sched_engine *engine)
 {
+    bool is_least = engine->sched->settings.prefill_tokens == 1;
     uint32_t tokens = 0;
     for (uint32_t i = 0; i < engine->planned_active; i++) {
-        tokens += engine->planned[i].tokens_count - 1;
+        bool only_reads = engine->planned[i].decode_steps == 0;
+        tokens += engine->planned[i].tokens_count - (is_least && only_reads ? 0 : 1);
     }
     return tokens;
 }

@@ -78,8 +78,6 @@ void naive_key_compare(const struct naive *m, const struct naive_call *call);
 
 /* ---- suspects (naive_suspicion.c) ------------------------------------------------------------ */
 
-/* A plan without rows may have been made again, for the others. */
-bool naive_has_suspects(const struct naive *m);
 /* True when this plan has no row for the call: in a trial suspects get rows, each in no more
  * company than it may have; else the others. */
 bool naive_is_left_out(const struct naive *m, const struct naive_call *call);

@@ -317,7 +317,7 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
         visit.at++;
     }
     /* A plan that was made again may have come to others before. */
-    for (uint32_t i = 0; i < count && (m->tenants_dealt > 1 || naive_has_suspects(m)); i++) {
+    for (uint32_t i = 0; i < count && (m->tenants_dealt > 1 || m->on->is_again); i++) {
         naive_excuse_displaced(m, sorted[i]);
     }
     m->room = m->tenants_dealt > 1 ? NAIVE_ROOM_UNKNOWN : NAIVE_ROOM_LEFT;
@@ -420,6 +420,8 @@ void naive_follow_plan(struct naive *m, bool planned)
     uint32_t count = naive_sort(m, sorted);
     m->on->rows_count = m->on->rows_active = 0;
     m->on->is_trial = sched_view_is_trial(m->sched, m->on->index);
+    m->on->is_again = header->sequence > m->on->sequence + 1;
+    m->on->sequence = header->sequence;
     naive_take_victims(m, sorted, count);
     count = naive_has_stages(m) ? naive_sort_stages(m, sorted) : count;
     while (count > 0 && naive_job_of(m, &m->calls[sorted[count - 1]])->held) {

@@ -105,6 +105,8 @@ struct naive_engine {
     uint32_t rows_count, rows_active;
     uint32_t rounds;                /* as the engine reports them */
     bool busy;
+    uint64_t sequence;              /* of the last plan that was followed, */
+    bool is_again;                  /* and the real one had made others before it */
     bool is_trial;                  /* the plan is for suspects alone; as the real one says */
     bool stops_early;               /* the step in flight may stop early */
 };

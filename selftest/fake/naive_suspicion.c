@@ -2,16 +2,6 @@
 /* What: suspects, calls in whose step a worker has died, in the naive scheduler (naive_sched.h). */
 #include "selftest/fake/naive_call.h"
 
-bool naive_has_suspects(const struct naive *m)
-{
-    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
-        if (m->calls[i].open && m->calls[i].company > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool naive_is_left_out(const struct naive *m, const struct naive_call *call)
 {
     return m->on->is_trial ? m->on->rows_count >= call->company : call->company > 0;

@@ -115,6 +115,17 @@ static void draw_sched(struct sim *sim)
     }
 }
 
+/* Programs that starve at once, on a device that holds one of them: they take the place from each
+ * other all the time, and what they leave is computed again in many steps. */
+static void draw_rivals(struct sim *sim, uint32_t least)
+{
+    swarm_setf(sim, "sched.wait_max=%uus", 1 + sim_choose(sim, 64));
+    swarm_setf(sim, "sched.prefill_tokens=%u", sim_between(sim, 1, 2));
+    swarm_setf(sim, "sched.active_set=%s", sim_choose(sim, 2) == 0 ? "1" : "auto");
+    swarm_setf(sim, "kv.device_blocks=%u", least);
+    swarm_setf(sim, "kv.host_ratio=0.0");
+}
+
 static void draw_kv(struct sim *sim, uint32_t context_tokens)
 {
     static const char *const sharing[] = {"program", "off", "domain"};
@@ -129,6 +140,9 @@ static void draw_kv(struct sim *sim, uint32_t context_tokens)
         static const char *const keys[] = {"device", "host", "drop"};
         swarm_setf(sim, "kv.retain_%s=%lluus", keys[i], (unsigned long long)retain_us);
         retain_us += sim_choose(sim, 2) * sim_time(sim, 60 * SIM_SECOND_US);
+    }
+    if (sim_choose(sim, 8) == 7) {
+        draw_rivals(sim, least);
     }
 }
 

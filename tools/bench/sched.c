@@ -101,6 +101,16 @@ static enum sched_policy policy_of(const char *name)
     fail("no such policy: config/policies.def has the words");
 }
 
+static struct arena map(const struct memory_plan *plan)
+{
+    uint64_t bytes = memory_plan_bytes(plan, MEMORY_CORE) + memory_plan_bytes(plan, MEMORY_KEPT);
+    struct arena arena;
+    if (arena_map(&arena, bytes, false) != STATUS_OK) {
+        fail("no memory");
+    }
+    return arena;
+}
+
 static struct arena start(enum sched_policy policy, uint32_t live, bool all_active)
 {
     uint32_t calls = live + BATCH + STANDBYS;
@@ -121,7 +131,6 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
         .retain_device_us = STEP_US, .retain_host_us = 10 * STEP_US,
         .retain_drop_us = 100 * STEP_US};
     struct memory_plan plan = {0};
-    struct arena arena;
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1;
     bench.step.layout = (struct step_layout){
@@ -135,9 +144,7 @@ static struct arena start(enum sched_policy policy, uint32_t live, bool all_acti
     kvmem_plan_memory(&plan, &kv);
     sched_plan_memory(&plan, &settings);
     memory_plan_add(&plan, MEMORY_CORE, "step record", 1, bench.step.layout.total_bytes);
-    if (arena_map(&arena, memory_plan_bytes(&plan, MEMORY_CORE), false) != STATUS_OK) {
-        fail("no memory");
-    }
+    struct arena arena = map(&plan);
     event_log_init(&bench.event_log, EVENTS_COUNT, 0, &arena);
     call_table_init(&bench.calls, calls, CONTEXT_TOKENS, &arena, &arena);
     exchange_init(&bench.exchange, &(struct exchange_counts){.commands = COMMANDS, .calls = calls},

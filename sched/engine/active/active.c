@@ -176,6 +176,8 @@ static void activate(struct sched_engine *engine, uint32_t index, uint64_t now_u
     struct sched_member *member = &engine->members[index];
     ASSERT(!member->is_active && member->calls_count > 0);
     member->is_active = true;
+    member->is_further = false;
+    member->owed_us = 0;
     engine->active.programs++;
     come_back(engine, member);
     recount(engine, member);
@@ -337,23 +339,11 @@ void sched_active_clear(struct sched_engine *engine)
     }
 }
 
-/* True when one of its last SCHED_JOB_LOOKS calls can; another one says so when it gets a row. */
-static bool can_run(const struct sched *sched, const struct sched_member *member)
-{
-    const struct call *call = sched_call_or_null(sched, member->first_call);
-    for (uint32_t looks = SCHED_JOB_LOOKS; looks > 0 && call != NULL; looks--) {
-        if (sched_call_can_run(call)) {
-            return true;
-        }
-        call = sched_call_or_null(sched, call->program_next);
-    }
-    return false;
-}
-
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us)
 {
+    /* Another one than those looked at says so when it gets a row. */
     if (!sched_active_is_off(engine->sched) && !heap_has(&engine->active.idle, call->program) &&
-        !can_run(engine->sched, &engine->members[call->program])) {
+        !sched_member_can_run(engine, call->program, SCHED_JOB_LOOKS)) {
         heap_set(&engine->active.idle, call->program, now_us);
     }
 }
@@ -369,6 +359,20 @@ void sched_active_grow(struct sched_engine *engine, struct call *call)
 void sched_active_run(struct sched_engine *engine, const struct call *call)
 {
     heap_remove(&engine->active.idle, call->program);
+}
+
+void sched_active_charge(struct sched_engine *engine, const struct call *call,
+                         uint64_t duration_us, bool is_progress)
+{
+    struct sched_member *member = &engine->members[call->program];
+    uint32_t most_us = is_progress ? member->owed_us : UINT32_MAX - member->owed_us;
+    uint32_t us = duration_us < most_us ? (uint32_t)duration_us : most_us;
+    if (is_progress) {
+        member->is_further = true;
+        member->owed_us -= us;
+    } else if (!member->is_further) {
+        member->owed_us += us;
+    }
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

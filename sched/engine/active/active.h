@@ -28,6 +28,9 @@ void sched_active_clear(struct sched_engine *engine);
 /* A plan passes over the call because its client does not read; the call gets a row. */
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us);
 void sched_active_run(struct sched_engine *engine, const struct call *call);
+/* The call has had so much service. `is_progress`: it got further than it ever was. */
+void sched_active_charge(struct sched_engine *engine, const struct call *call,
+                         uint64_t duration_us, bool is_progress);
 /* The call has more tokens than before. O(1). */
 void sched_active_grow(struct sched_engine *engine, struct call *call);
 /* Before a plan: who is active. O(SCHED_ACTIVE_LOOKS * log programs), and O(blocks) of those that

@@ -10,15 +10,21 @@
  *              for an exchange, the last program in order, or the idle one: if it stands in a lower
  *              queue than the one that waits, and has half its promise at most; or if that one has
  *              starved
+ *   keeping    a program keeps its place against those that have starved, and those of tenants that
+ *              are behind, until it was of use: until a call of it has got further than it ever
+ *              was, and for as long after that as it had to compute again before. So about half of
+ *              the engine's time is of use, however short sched.wait_max is, and whatever exchanges
+ *              are thought to cost (docs/decisions/0100). One that cannot run keeps nothing
  *   dispensable    when room has to be made whatever it costs: an idle program, or the last one in
  *              order
  *
- * Bounds: O(queues); the search for a job that can run, when the engine has nothing else to do,
- * O(held calls that cannot run).
+ * Bounds: O(queues), and of programs that keep their places O(calls that cannot run); the search
+ * for a job that can run, when the engine has nothing else to do, O(held calls that cannot run).
  */
 #include "sched/engine/active/rank.h"
 
 #include "sched/engine/active/exchange.h"
+#include "sched/engine/member.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/share/tenant.h"
 #include "sched/levels.h"
@@ -26,6 +32,7 @@
 
 #define BUSY_PATIENCE 8
 #define STARVED_PARTS 16            /* of sched.wait_max: between two of the first level */
+#define KEEPING_LOOKS 8             /* at the last jobs, for one that does not keep its place */
 #define STALLED_LOOKS 8             /* at held jobs of which no call can run, in a level and pass */
 
 static struct sched_job *job_or_null(const struct sched *sched, uint32_t index)
@@ -148,24 +155,39 @@ void sched_rank_pass_over(struct sched_engine *engine)
     }
 }
 
-/* The active job of this tenant that comes last, in this queue or a lower one. */
-static struct sched_job *last_of(const struct sched_engine *engine, const struct sched_lane *lane,
-                                 uint32_t queue)
+/* Else programs that starve, and those of several tenants, could take the place from each other for
+ * ever, and none would get further. */
+static bool keeps_place(const struct sched_engine *engine, uint32_t program)
 {
+    const struct sched_member *member = &engine->members[program];
+    return (!member->is_further || member->owed_us > 0) &&
+           sched_member_can_run(engine, program, member->calls_count);
+}
+
+/* The active job of this tenant that comes last, in this queue or a lower one; or of those that do
+ * not keep their place. */
+static struct sched_job *last_of(const struct sched_engine *engine, const struct sched_lane *lane,
+                                 uint32_t queue, bool any)
+{
+    uint32_t looks = KEEPING_LOOKS;
     for (uint32_t i = engine->sched->settings.queues; i > queue; i--) {
-        if (lane->queues[i - 1].count > 0) {
-            return job_or_null(engine->sched, lane->queues[i - 1].jobs.tail);
+        struct sched_job *job = job_or_null(engine->sched, lane->queues[i - 1].jobs.tail);
+        for (; job != NULL && looks > 0; looks--) {
+            if (any || !keeps_place(engine, job->program)) {
+                return job;
+            }
+            job = job_or_null(engine->sched, job->prev);
         }
     }
     return NULL;
 }
 
 /* The last active job of the tenant that has had most, of those with any. */
-static struct sched_job *last_active(const struct sched_engine *engine)
+static struct sched_job *last_active(const struct sched_engine *engine, bool any)
 {
     struct sched_job *last = NULL;
     for (uint32_t i = 0; i < engine->sched->tenants.count; i++) {
-        struct sched_job *job = last_of(engine, &engine->lanes[i], 0);
+        struct sched_job *job = last_of(engine, &engine->lanes[i], 0, any);
         last = job != NULL && (last == NULL || has_had_less(engine->sched, last, job)) ? job : last;
     }
     return last;
@@ -225,11 +247,12 @@ uint32_t sched_rank_yielding(const struct sched_engine *engine, const struct sch
     }
     *why = SCHED_WHY_ORDER;
     bool is_starved = sched_rank_is_starved(engine, job, now_us);
-    const struct sched_job *last = last_active(engine);
+    const struct sched_job *last = last_active(engine, false);
     if (last != NULL && is_behind(engine, job, last)) {
         return may(engine, is_starved, has_begun) ? last->program : SCHED_PROGRAM_NONE;
     }
-    last = last_of(engine, &engine->lanes[job->tenant], is_starved ? 0 : job->queue + 1);
+    last = last_of(engine, &engine->lanes[job->tenant], is_starved ? 0 : job->queue + 1,
+                   !is_starved);
     idle = is_of(engine->sched, idle, job->tenant) ? idle : SCHED_PROGRAM_NONE;
     uint32_t index = last != NULL ? last->program : idle;
     bool yields = index != SCHED_PROGRAM_NONE && may(engine, is_starved, has_begun) &&
@@ -240,6 +263,6 @@ uint32_t sched_rank_yielding(const struct sched_engine *engine, const struct sch
 uint32_t sched_rank_dispensable(const struct sched_engine *engine)
 {
     uint32_t idle = heap_first(&engine->active.idle);
-    const struct sched_job *last = last_active(engine);
+    const struct sched_job *last = last_active(engine, true);
     return idle != HEAP_NONE ? idle : last != NULL ? last->program : SCHED_PROGRAM_NONE;
 }

@@ -5,7 +5,8 @@
  * makes its program active, if none became so within the last sixteenth of that time. Each one
  * before it has its place so, and the credit is back after sched.wait_max of work at the latest
  * (exchange.c): so the wait of all is bounded. Jobs of lower levels are promoted
- * (check_starvation).
+ * (check_starvation). It waits longer while active programs keep their places: those that have not
+ * got further since they became active, or not yet for as long as they had to compute again.
  *
  * Not here: plans in which a program was displaced, for another one was the first before that; the
  * calls of several tenants, for those of another one may come first; policies with keys, which say
@@ -15,6 +16,7 @@
 #include "selftest/sim/sim.h"
 
 #define APART 16                    /* between two: a part of sched.wait_max */
+#define LOOKS 8                     /* at active jobs, for one that yields */
 
 static bool can_run(const struct call *call)
 {
@@ -45,6 +47,23 @@ static const struct sched_job *first_held(const struct sched *sched,
     return first != SCHED_JOB_NONE ? &sched->jobs[first] : NULL;
 }
 
+/* True when one of the last active jobs is of a program that has no reason to keep its place; or
+ * there are none. */
+static bool has_any_to_yield(const struct sched *sched, const struct sched_engine *engine)
+{
+    uint32_t looks = 0;
+    for (uint32_t i = sched->settings.queues; i > 0; i--) {
+        uint32_t job = only_lane(sched, engine)->queues[i - 1].jobs.tail;
+        for (; job != SCHED_JOB_NONE && looks < LOOKS; looks++, job = sched->jobs[job].prev) {
+            const struct sched_member *member = &engine->members[sched->jobs[job].program];
+            if (member->is_further && member->owed_us == 0) {
+                return true;
+            }
+        }
+    }
+    return looks == 0;
+}
+
 void invariants_check_held(struct sim *sim, uint32_t index)
 {
     const struct sched *sched = &sim->loop.sched;
@@ -56,6 +75,7 @@ void invariants_check_held(struct sim *sim, uint32_t index)
     sim->memory.programs_displaced = displaced;
     if (job == NULL || has_changed || engine->turns_count > 0 || engine->active.credit_us < 0 ||
         now_us - engine->active.starved_us <= most_us / APART ||
+        !has_any_to_yield(sched, engine) ||
         !can_run(&sched->calls->calls[job->ends[CALL_LIST_ALL].head])) {
         return;
     }

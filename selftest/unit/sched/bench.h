@@ -23,6 +23,7 @@ enum {
 };
 
 static bool bench_repeats;         /* texts of the engine; where there are drafts */
+static uint32_t bench_check_apart = 1;  /* of so many looks at all invariants one is taken */
 
 struct bench {
     struct sched sched;
@@ -50,6 +51,15 @@ static inline struct sched_settings bench_settings(enum sched_policy policy)
         .batch_calls = 2, .prefill_tokens = BENCH_PREFILL_MAX,
         .context_tokens = BENCH_CONTEXT, .vocab_tokens = BENCH_VOCAB,
         .program_idle_us = 1000000 * (uint64_t)BENCH_UNIT, .programs = 8, .classes = 4};
+}
+
+/* Asserts every invariant. */
+static inline void bench_check(const struct bench *bench)
+{
+    static uint32_t looks;
+    if (looks++ % bench_check_apart == 0) {
+        sched_check(&bench->sched);
+    }
 }
 
 /* No host tier; what ends stays cached until the room is needed. */
@@ -187,7 +197,7 @@ static inline void bench_send(struct bench *bench, uint32_t call)
 static inline void bench_intake(struct bench *bench)
 {
     sched_intake(&bench->sched, bench->now_us);
-    sched_check(&bench->sched);
+    bench_check(bench);
 }
 
 /* Takes, sends and admits. */
@@ -247,14 +257,14 @@ static inline bool bench_launch(struct bench *bench)
 {
     assert_false(bench->busy);
     bool planned = sched_engine_plan(bench_engine(bench), bench->now_us);
-    sched_check(&bench->sched);
+    bench_check(bench);
     if (!planned) {
         return false;
     }
     kvmem_bind(&bench->kv, &bench->step, bench_engine(bench)->planned,
                bench_engine(bench)->planned_count);
     sched_engine_launched(bench_engine(bench), bench->now_us);
-    sched_check(&bench->sched);
+    bench_check(bench);
     bench->busy = true;
     return true;
 }
@@ -281,7 +291,7 @@ static inline void bench_compute(struct bench *bench)
 static inline void bench_progress(struct bench *bench)
 {
     sched_engine_progress(bench_engine(bench), bench->now_us);
-    sched_check(&bench->sched);
+    bench_check(bench);
 }
 
 /* Refuted, the step is in flight until bench_lose(). */
@@ -293,7 +303,7 @@ static inline enum sched_verdict bench_hear(struct bench *bench, uint64_t durati
     bench->busy = verdict == SCHED_REFUTED;
     bench->has_begun = bench->has_begun && bench->busy;
     assert_int_equal(bench_engine(bench)->step_in_flight, bench->busy);
-    sched_check(&bench->sched);
+    bench_check(bench);
     return verdict;
 }
 
@@ -319,7 +329,7 @@ static inline void bench_lose(struct bench *bench)
     fake_engine_forget(&bench->engine);
     bench->busy = bench->has_begun = false;
     sched_engine_lost(bench_engine(bench), bench->now_us);
-    sched_check(&bench->sched);
+    bench_check(bench);
 }
 
 /* net's part: looks at every call that has news. */

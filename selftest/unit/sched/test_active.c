@@ -389,6 +389,24 @@ static void test_price_of_a_token_is_that_of_steps_that_read_prompts(void **stat
     assert_in_range(engine->active.token_ns, 2 * full_ns - full_ns / 8, 2 * full_ns);
 }
 
+/* No row is fed more than one token. */
+static void test_price_of_a_token_is_known_with_a_budget_of_one(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.prefill_tokens = 1;
+    struct bench *bench = fresh(settings, 32);
+    bench_call(bench, 1, 3, 4);
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_engine(bench)->active.token_ns, 1000 * BENCH_UNIT);
+    for (uint32_t i = 0; i < 5; i++) {          /* the last of the prompt; tokens */
+        bench_launch(bench);
+        bench_compute(bench);
+        bench_settle(bench, 1);
+    }
+    assert_int_equal(bench_engine(bench)->active.token_ns, (15 * 1000 * BENCH_UNIT + 1000) / 16);
+}
+
 static void test_credit_is_a_share_of_work_and_all_of_leisure(void **state)
 {
     (void)state;
@@ -427,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_held_calls_can_end),
         cmocka_unit_test(test_a_lost_worker_leaves_the_set_as_it_is),
         cmocka_unit_test(test_price_of_a_token_is_that_of_steps_that_read_prompts),
+        cmocka_unit_test(test_price_of_a_token_is_known_with_a_budget_of_one),
         cmocka_unit_test(test_credit_is_a_share_of_work_and_all_of_leisure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

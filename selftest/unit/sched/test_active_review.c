@@ -6,6 +6,7 @@
 #include "selftest/unit/sched/bench.h"
 
 #include "sched/engine/active/exchange.h"
+#include "sched/policy.h"
 
 enum { BLOCKS = 24, WAIT_MAX_STEPS = 100, FOR_EVER = 2000 };
 
@@ -201,6 +202,106 @@ static void test_short_call_after_a_long_one_has_lost_little(void **state)
     assert_true(before_us - engine->active.credit_us <= 4 * 1000);
 }
 
+/* ---- programs that take the place of each other ---------------------------------------------- */
+
+enum { RIVAL_PROMPT = 60, RIVAL_MAX = 20 };     /* each needs nearly all blocks */
+
+static uint32_t silent_calls;           /* of each of them, besides: their client does not read */
+
+static uint32_t rival(struct bench *bench, uint32_t program, uint64_t domain)
+{
+    uint32_t call = bench_take(bench, program, RIVAL_PROMPT, RIVAL_MAX, program);
+    bench_at(bench, call)->domain = domain;
+    bench_send(bench, call);
+    bench_intake(bench);
+    for (uint32_t i = 0; i < silent_calls; i++) {
+        uint32_t silent = bench_take(bench, program, 1, 1, program);
+        bench_at(bench, silent)->domain = domain;
+        bench_at(bench, silent)->paused = true;
+        bench_send(bench, silent);
+        bench_intake(bench);
+    }
+    return call;
+}
+
+/* Steps until two such programs, of domain 0 and of this one, have ended; FOR_EVER at most. What an
+ * exchange costs is unknown. */
+static uint32_t steps_of_rivals(const struct sched_settings *settings, uint64_t domain)
+{
+    struct kvmem_settings kv = bench_kv(BLOCKS);        /* what leaves them is computed again */
+    struct bench *bench = bench_start_kv(settings, &kv);
+    uint32_t first = rival(bench, 0, 0), second = rival(bench, 1, domain), steps = 0;
+    while ((is_open(bench, first) || is_open(bench, second)) && steps++ < FOR_EVER) {
+        assert_true(bench_step(bench));
+        bench_engine(bench)->active.token_ns = 0;
+    }
+    assert_true(bench->stats.programs_displaced > 2);
+    return steps;
+}
+
+/* Each keeps its place until it is further than it was, for as long as it had to compute again: so
+ * at least half of the steps are of use. */
+static void rivals_end(struct sched_settings settings, uint64_t domain)
+{
+    for (uint32_t prefill = 1; prefill <= 4; prefill++) {
+        uint32_t alone = RIVAL_PROMPT / prefill + RIVAL_MAX;
+        settings.prefill_tokens = prefill;
+        assert_in_range(steps_of_rivals(&settings, domain), 1, 5 * alone);
+    }
+}
+
+static void starving_rivals_end(enum sched_policy policy, uint32_t silent)
+{
+    struct sched_settings settings = bench_settings(policy);
+    settings.active_programs = policy % 2 == 0 && silent == 0 ? 0 : 1;
+    settings.exchange_permille = 500;
+    silent_calls = silent;
+    for (uint64_t us = 1; !sched_policy_has_stages(policy) && us < 10000; us *= 20) {
+        settings.wait_max_us = us;
+        rivals_end(settings, 0);
+    }
+}
+
+static void test_starving_programs_all_get_further(void **state)
+{
+    (void)state;
+    for (uint32_t policy = 0; policy < SCHED_POLICIES; policy++) {
+        starving_rivals_end((enum sched_policy)policy, 0);
+        starving_rivals_end((enum sched_policy)policy, SCHED_JOB_LOOKS + 1);
+    }
+}
+
+static void test_tenants_that_are_behind_all_get_further(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.tenants = 4;
+    settings.active_programs = 1;
+    settings.exchange_permille = 500;
+    silent_calls = 0;
+    rivals_end(settings, 1);
+}
+
+/* All rows are the first one's, so no plan has seen yet that the second one cannot run. */
+static void test_program_that_cannot_run_does_not_keep_its_place(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_FCFS);
+    settings.active_programs = 2;
+    settings.batch_calls = 1;
+    settings.wait_max_us = 4 * BENCH_UNIT;
+    struct bench *bench = bench_start(&settings, 4 * BLOCKS);
+    uint32_t first = bench_call(bench, 1, 8, 40), silent = bench_call(bench, 2, 8, 40);
+    uint32_t starves = bench_call(bench, 3, 8, 40);
+    bench_at(bench, silent)->paused = true;
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_true(bench_step(bench));
+    }
+    assert_int_equal(program_of(bench, silent)->displacements, 1);
+    assert_int_equal(program_of(bench, first)->displacements, 0);
+    assert_false(bench_job(bench, starves)->held);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +313,9 @@ int main(void)
         cmocka_unit_test(test_one_call_in_many_that_can_run_does),
         cmocka_unit_test(test_debt_is_bounded),
         cmocka_unit_test(test_short_call_after_a_long_one_has_lost_little),
+        cmocka_unit_test(test_starving_programs_all_get_further),
+        cmocka_unit_test(test_tenants_that_are_behind_all_get_further),
+        cmocka_unit_test(test_program_that_cannot_run_does_not_keep_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,26 @@ static void test_deadline_of_a_running_call_ends_it_with_the_step(void **state)
     assert_int_equal(bench_at(bench, call)->generated_tokens, 1);
 }
 
+/* There is a row for it, but it cannot make use of one. */
+static void test_call_that_comes_after_its_deadline_ends_no_step(void **state)
+{
+    (void)state;
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.cut_steps = true;
+    settings.steps_per_plan = 4;
+    struct bench *bench = bench_start(&settings, 8);
+    bench_call(bench, 1, 1, 9);
+    assert_true(bench_launch(bench));
+    for (uint32_t late = 0; late < 2; late++) {
+        uint32_t call = bench_take(bench, 2, 1, 1, 0);
+        bench_at(bench, call)->deadline_us = bench->now_us + late;
+        bench_send(bench, call);
+        bench_intake(bench);
+        assert_int_equal(step_early_stop(&bench->step),
+                         late == 0 ? STEP_STOP_ROW : STEP_STOP_ROUND);
+    }
+}
+
 /* What net asked for before the shutdown is how the call ends, not that we shut down. */
 static void test_fail_all_ends_a_running_call_as_it_was_asked_to(void **state)
 {
@@ -263,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_stop_text_drops_the_tokens_behind_it),
         cmocka_unit_test(test_deadline_of_a_waiting_call_ends_it),
         cmocka_unit_test(test_deadline_of_a_running_call_ends_it_with_the_step),
+        cmocka_unit_test(test_call_that_comes_after_its_deadline_ends_no_step),
         cmocka_unit_test(test_fail_all_ends_waiting_and_running_calls),
         cmocka_unit_test(test_fail_all_ends_a_running_call_as_it_was_asked_to),
     };
