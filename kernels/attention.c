@@ -175,6 +175,25 @@ static void row_finish(const struct unit *u, const struct kernels_attention *a, 
     }
 }
 
+/* The queries as levels, where the sums of values will be: those come after the scores. */
+static void queries_level(const struct unit *u, struct kernels_attending *rows,
+                          const struct kernels_attention *a)
+{
+    uint32_t lanes = kernels_head_lanes(a->head_dim), queries = a->rows_count * a->heads;
+    int16_t *levels = (int16_t *)(void *)u->scratch->heads;
+    struct kernels_query_frame *frames = (void *)(levels + (uint64_t)queries * lanes);
+    STATIC_ASSERT(KERNELS_OCTET * sizeof(int16_t) + sizeof *frames <= KERNELS_OCTET * sizeof(float),
+                  "room of a query");
+    for (uint32_t q = 0; q < queries; q++) {
+        const float *from = rows[q / a->heads].queries + q % a->heads * a->head_dim;
+        frames[q] = u->k->ops->level_query(levels + (uint64_t)q * lanes, from, a->head_dim);
+    }
+    for (uint32_t i = 0; i < a->rows_count; i++) {
+        rows[i].query_levels = levels + (uint64_t)i * a->heads * lanes;
+        rows[i].query_frames = frames + i * a->heads;
+    }
+}
+
 static void unit_attend(const struct unit *u, uint32_t layer)
 {
     const struct kernels *k = u->k;
@@ -187,11 +206,14 @@ static void unit_attend(const struct unit *u, uint32_t layer)
         .block_tokens = k->settings.kv_block_tokens,
         .type = k->settings.kv_type,
         .block_bytes = k->kv_block_bytes,
-        .keys = kernels_kv_head(k, layer, 0, u->kv_head),
-        .values = kernels_kv_head(k, layer, 1, u->kv_head),
+        .keys = kernels_keys(k, layer, u->kv_head),
+        .values = kernels_values(k, layer, u->kv_head),
         .scores_stride = kernels_scores_stride(u->bundle->tokens),
     };
     rows_fill(u, rows, &a);
+    if (a.type == KERNELS_KV_Q8) {
+        queries_level(u, rows, &a);
+    }
     k->ops->scores(&a);
     for (uint32_t q = 0; q < a.rows_count * a.heads; q++) {
         u->scratch->sums[q] = k->ops->exponentiate(u->scratch->scores + q * a.scores_stride,

@@ -110,9 +110,11 @@ static void kv_sizes(struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
     uint64_t multiple = KERNELS_COPY_FLOATS * sizeof(float);
-    k->kv_head_bytes = kernels_kv_head_bytes(k->settings.kv_type, s->head_dim,
-                                             k->settings.kv_block_tokens);
-    uint64_t block = k->kv_head_bytes * s->layers * 2 * s->kv_heads;
+    k->keys_bytes = kernels_kv_keys_bytes(k->settings.kv_type, s->head_dim,
+                                          k->settings.kv_block_tokens);
+    k->values_bytes = kernels_kv_values_bytes(k->settings.kv_type, s->head_dim,
+                                              k->settings.kv_block_tokens);
+    uint64_t block = (k->keys_bytes + k->values_bytes) * s->layers * s->kv_heads;
     k->kv_block_bytes = (block + multiple - 1) / multiple * multiple;
 }
 

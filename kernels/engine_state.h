@@ -85,9 +85,10 @@ struct kernels {
     const struct kernels_ops *ops;
     volatile uint64_t *heartbeat;
 
-    uint8_t *kv;            /* [KV block][layer][K|V][kv_head][kernels_kv_head_bytes()] */
+    uint8_t *kv;            /* [KV block][layer]{[kv_head][keys_bytes], [kv_head][values_bytes]} */
     uint8_t *kv_host;       /* the same, from block settings.kv_blocks on */
-    uint64_t kv_head_bytes, kv_block_bytes;
+    uint64_t keys_bytes, values_bytes;      /* of a head in a KV block */
+    uint64_t kv_block_bytes;
     uint64_t scores_floats;             /* per thread */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
@@ -155,14 +156,45 @@ static inline uint32_t kernels_bundle_rows(const struct model_shape *shape)
     return rows > 1 ? rows : 1;
 }
 
-/* Where the keys (which = 0) or values (1) of a KV head begin in KV block 0. */
-static inline uint8_t *kernels_kv_head(const struct kernels *k, uint32_t layer, uint32_t which,
-                                       uint32_t kv_head)
+/* Where the keys, and the values, of a KV head begin in KV block 0. */
+static inline uint8_t *kernels_keys(const struct kernels *k, uint32_t layer, uint32_t kv_head)
 {
-    uint64_t heads = ((uint64_t)layer * 2 + which) * k->shape.kv_heads + kv_head;
-    return k->kv + heads * k->kv_head_bytes;
+    uint64_t heads = (uint64_t)layer * k->shape.kv_heads;
+    return k->kv + heads * (k->keys_bytes + k->values_bytes) + kv_head * k->keys_bytes;
+}
+static inline uint8_t *kernels_values(const struct kernels *k, uint32_t layer, uint32_t kv_head)
+{
+    uint64_t heads = (uint64_t)layer * k->shape.kv_heads;
+    return k->kv + heads * (k->keys_bytes + k->values_bytes) +
+           k->shape.kv_heads * k->keys_bytes + kv_head * k->values_bytes;
 }
 
+/* The columns of one head within a share of columns. */
+struct kernels_head_part {
+    uint32_t head;
+    uint32_t first, end;        /* channels */
+};
+static inline struct kernels_head_part kernels_head_part_at(const struct model_shape *shape,
+                                                            uint32_t column, uint32_t columns_end)
+{
+    uint32_t head_dim = shape->head_dim;
+    struct kernels_head_part part = {.head = column / head_dim, .first = column % head_dim};
+    uint32_t left = columns_end - column;
+    part.end = left < head_dim - part.first ? part.first + left : head_dim;
+    return part;
+}
+
+/* A token's keys and values on their way into its KV block. */
+struct kernels_storing {
+    const struct kernels *k;
+    const struct kernels_slot *slot;
+    struct kernels_scratch *scratch;        /* of the thread */
+    uint32_t layer;
+    const float *keys, *values;             /* (kv_heads, head_dim) */
+    struct kernels_share key, value;        /* the thread's columns; of levels, whole heads */
+};
+/* The thread that computed the columns: stores them as kv.type says. */
+void kernels_kv_store(const struct kernels_storing *storing);
 /* Thread 0: decides which slots of a tile attend together. */
 void kernels_bundle(struct kernels *kernels, const struct kernels_slot *slots, uint32_t rows);
 /* Every thread: takes units of the tile's attention in a layer until none is left. */

@@ -153,21 +153,6 @@ static struct operand normalize(const struct forward *f, const float *weight, ui
 
 /* ---- q, k, v ---- */
 
-/* The columns of one head within a share of columns. */
-struct head_part {
-    uint32_t head;
-    uint32_t first, end;        /* channels */
-};
-
-static struct head_part head_part_at(const struct kernels *k, uint32_t column, uint32_t columns_end)
-{
-    uint32_t head_dim = k->shape.head_dim;
-    struct head_part part = {.head = column / head_dim, .first = column % head_dim};
-    uint32_t left = columns_end - column;
-    part.end = left < head_dim - part.first ? part.first + left : head_dim;
-    return part;
-}
-
 /* Normalizes the heads in a row's columns, in scratch: the kernel writes whole octets, and the next
  * head follows at once. */
 static void heads_normalize(const struct forward *f, float *row, struct kernels_share columns,
@@ -207,7 +192,7 @@ static void rope_rotate(const struct kernels *k, float *row, struct kernels_shar
     uint32_t step = halves ? 1 : 2, apart = halves ? pairs : 1;
     const float *table = k->rope + (uint64_t)position * k->shape.rope_dim;
     for (uint32_t c = columns.first; c < columns.end;) {
-        struct head_part part = head_part_at(k, c, columns.end);
+        struct kernels_head_part part = kernels_head_part_at(&k->shape, c, columns.end);
         float *head = row + (uint64_t)part.head * k->shape.head_dim;
         for (uint32_t i = part.first / 2; i < part.end / 2 && i < pairs; i++) {
             float *pair = head + i * step;
@@ -215,98 +200,6 @@ static void rope_rotate(const struct kernels *k, float *row, struct kernels_shar
             pair[0] = a * cosine - b * sine;
             pair[apart] = a * sine + b * cosine;
         }
-        c += part.end - part.first;
-    }
-}
-
-/* Where a head begins in the KV block that the slot writes; `head`: where it begins in block 0. */
-static void *kv_block_of(const struct forward *f, const struct kernels_slot *slot, uint8_t *head)
-{
-    const struct kernels *k = f->k;
-    uint32_t index = slot->position / k->settings.kv_block_tokens;
-    uint32_t block = step_blocks(k->step, slot->row)[index];
-    ASSERT(block < k->settings.kv_blocks);
-    return head + block * k->kv_block_bytes;
-}
-
-/* A token's place among the scales of a head's levels. */
-static float *kv_scale(const struct kernels *k, void *block, uint32_t token)
-{
-    int8_t *levels = block;
-    levels += kernels_kv_numbers(k->shape.head_dim, k->settings.kv_block_tokens);
-    return (float *)(void *)levels + token;
-}
-
-/* Puts the channels of one token that are in `part` into a KV block of keys; of levels, all. */
-static void key_put(const struct forward *f, void *block, uint32_t token, const float *from,
-                    struct head_part part)
-{
-    const struct kernels *k = f->k;
-    uint64_t step = k->settings.kv_block_tokens, at = part.first * step + token;
-    uint32_t count = part.end - part.first;
-    if (k->settings.kv_type == KERNELS_KV_F32) {
-        float *to = (float *)block + at;
-        for (uint32_t i = 0; i < count; i++) {
-            to[i * step] = from[i];
-        }
-        return;
-    }
-    if (k->settings.kv_type == KERNELS_KV_Q8) {
-        int8_t *levels = (int8_t *)k->scratch[f->thread].heads, *to = (int8_t *)block + at;
-        *kv_scale(k, block, token) = k->ops->level(levels, from, count);
-        for (uint32_t i = 0; i < count; i++) {
-            to[i * step] = levels[i];
-        }
-        return;
-    }
-    for (uint32_t first = 0; first < count; first += KERNELS_OCTET) {
-        uint16_t halves[KERNELS_OCTET], *to = (uint16_t *)block + at + first * step;
-        uint32_t octet = kernels_smaller(count - first, KERNELS_OCTET);
-        k->ops->halve(halves, from + first, octet);
-        for (uint32_t i = 0; i < octet; i++) {
-            to[i * step] = halves[i];
-        }
-    }
-}
-
-static void value_put(const struct kernels *k, void *block, uint32_t token, const float *from,
-                      struct head_part part)
-{
-    uint64_t at = (uint64_t)token * kernels_head_lanes(k->shape.head_dim) + part.first;
-    uint32_t count = part.end - part.first;
-    switch (k->settings.kv_type) {
-    case KERNELS_KV_F16: k->ops->halve((uint16_t *)block + at, from, count); break;
-    case KERNELS_KV_Q8:
-        *kv_scale(k, block, token) = k->ops->level((int8_t *)block + at, from, count);
-        break;
-    default: memcpy((float *)block + at, from, count * sizeof(float)); break;
-    }
-}
-
-static void keys_store(const struct forward *f, uint32_t row, struct kernels_share columns)
-{
-    const struct kernels *k = f->k;
-    const struct kernels_slot *slot = &f->slots[row];
-    uint32_t token = slot->position % k->settings.kv_block_tokens;
-    const float *from = k->k.at + row * k->k.stride;
-    for (uint32_t c = columns.first; c < columns.end;) {
-        struct head_part part = head_part_at(k, c, columns.end);
-        void *block = kv_block_of(f, slot, kernels_kv_head(k, f->layer_index, 0, part.head));
-        key_put(f, block, token, from + c, part);
-        c += part.end - part.first;
-    }
-}
-
-static void values_store(const struct forward *f, uint32_t row, struct kernels_share columns)
-{
-    const struct kernels *k = f->k;
-    const struct kernels_slot *slot = &f->slots[row];
-    uint32_t token = slot->position % k->settings.kv_block_tokens;
-    const float *from = k->v.at + row * k->v.stride;
-    for (uint32_t c = columns.first; c < columns.end;) {
-        struct head_part part = head_part_at(k, c, columns.end);
-        void *block = kv_block_of(f, slot, kernels_kv_head(k, f->layer_index, 1, part.head));
-        value_put(k, block, token, from + c, part);
         c += part.end - part.first;
     }
 }
@@ -358,8 +251,10 @@ static void rows_finish(const struct forward *f, struct kernels_share query,
         product_finish(f, values, value, layer->attn_v_bias, NULL);
         rope_rotate(k, queries, query, position);
         rope_rotate(k, keys, key, position);
-        keys_store(f, r, key);
-        values_store(f, r, value);
+        kernels_kv_store(&(struct kernels_storing){
+            .k = k, .slot = &f->slots[r], .layer = f->layer_index, .keys = keys, .values = values,
+            .key = key, .value = value, .scratch = &k->scratch[f->thread],
+        });
     }
 }
 

@@ -40,18 +40,27 @@ enum kernels_simd kernels_simd_named(const char *name);
 /* What a key or value is stored as. */
 enum kernels_kv_type {
     KERNELS_KV_F32, KERNELS_KV_F16,
-    KERNELS_KV_Q8,              /* levels of eight bits, with a scale for each head and token */
+    /* Levels: of values eight bits, with a scale for each head and token; of keys nine, with a step
+     * and a middle. */
+    KERNELS_KV_Q8,
     KERNELS_KV_TYPES
 };
+/* Of a number, without the ninth bit. */
 static inline uint32_t kernels_kv_number_bytes(enum kernels_kv_type type)
 {
     return type == KERNELS_KV_F32 ? 4 : type == KERNELS_KV_F16 ? 2 : 1;
 }
-/* Of a head's key, or value, of one token: with its scale. */
-static inline uint64_t kernels_kv_token_bytes(enum kernels_kv_type type, uint32_t channels)
+/* Of a head's value of one token, with its scale: a float. */
+static inline uint64_t kernels_kv_value_bytes(enum kernels_kv_type type, uint32_t channels)
 {
     uint64_t scale = type == KERNELS_KV_Q8 ? sizeof(float) : 0;
     return (uint64_t)channels * kernels_kv_number_bytes(type) + scale;
+}
+/* Of a head's key of one token, with its ninth bits, step and middle: two halves. */
+static inline uint64_t kernels_kv_key_bytes(enum kernels_kv_type type, uint32_t channels)
+{
+    uint64_t bits = type == KERNELS_KV_Q8 ? (channels + UINT64_C(7)) / 8 : 0;
+    return kernels_kv_value_bytes(type, channels) + bits;
 }
 
 struct kernels_settings {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the twelve kernels that a forward pass is made of, and the copy of KV blocks, as a table:
+ * What: the fourteen kernels that a forward pass is made of, and the copy of KV blocks, as a table:
  * one set in plain C (ref/), one for AVX2 and two for AVX-512 (cpu/). Each comment defines the
  * result to the bit: the order of every sum is part of the definition, a product added to a sum is
  * always one fused operation, and nothing else is fused. The sets agree bit for bit (NaN payloads
@@ -14,8 +14,8 @@
 
 #include "kernels/kernels.h"
 #include "kernels/matrix.h"
+#include "kernels/round/kv.h"
 
-#define KERNELS_OCTET        8u         /* tokens or channels of one AVX2 vector */
 #define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c pads it */
 #define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
 #define KERNELS_BUNDLE_ROWS  48u        /* the most that attend together */
@@ -125,6 +125,9 @@ struct kernels_attending {
     const uint32_t *blocks;
     uint32_t tokens;            /* the row sees positions 0 .. tokens - 1; at least one */
     const float *queries;       /* (heads, head_dim) */
+    /* The queries as levels, and what those mean. Read instead of `queries` if keys are levels. */
+    const int16_t *query_levels;                        /* (heads, lanes of a head) */
+    const struct kernels_query_frame *query_frames;     /* (heads) */
     float *scores;              /* (heads, scores_stride) */
     float *out;                 /* (heads, lanes of a head) */
 };
@@ -140,31 +143,14 @@ struct kernels_attention {
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
     enum kernels_kv_type type;  /* of keys and values; floats hold each number exactly */
     uint64_t block_bytes;       /* from one KV block to the next */
-    /* Of a block; the scales of levels follow, a float for each token, at number
-     * kernels_kv_numbers(). */
+    /* Of a block. Keys that are levels are (head_dim / 2, block_tokens, 2): the low eight of nine
+     * bits. What levels need besides follows at number kernels_kv_numbers(). For keys: the ninth
+     * bits, which are signs, in the same order, the lowest bit of a byte first; then a step, and
+     * then a middle, for each token, halves. For values: the scales, a float for each token. */
     const void *keys;           /* (head_dim, block_tokens) */
     const void *values;         /* (block_tokens, lanes of a head) */
     uint64_t scores_stride;     /* covers whole stretches */
 };
-
-static inline uint32_t kernels_head_lanes(uint32_t head_dim)
-{
-    return (head_dim + KERNELS_OCTET - 1) / KERNELS_OCTET * KERNELS_OCTET;
-}
-
-/* Numbers that a head has of the keys, or values, of a KV block. */
-static inline uint64_t kernels_kv_numbers(uint32_t head_dim, uint32_t block_tokens)
-{
-    return (uint64_t)kernels_head_lanes(head_dim) * block_tokens;
-}
-
-/* Bytes of these and of their scales: whole cache lines. */
-static inline uint64_t kernels_kv_head_bytes(enum kernels_kv_type type, uint32_t head_dim,
-                                             uint32_t block_tokens)
-{
-    uint64_t token = kernels_kv_token_bytes(type, kernels_head_lanes(head_dim));
-    return (token * block_tokens + 63) / 64 * 64;
-}
 
 /* Floats from one query's scores to the next query's: whole stretches, and an odd number of cache
  * lines. */
@@ -185,19 +171,30 @@ struct kernels_ops {
     /* One row as bfloats (kernels_bfloat_of()), for products of this set. A zero follows an odd
      * last one. */
     void (*shorten)(float *bfloats, const float *x, uint32_t columns);
-    /* For each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc); of
-     * levels then times the token's scale. */
+    /* For each row: scores[h][t] = chain over d ascending of fmaf(q[h][d], key[t][d], acc). If keys
+     * are levels, n is the exact sum over d of the levels of query and key, and the score is
+     * fmaf((float)n, step * scale, middle * sum). */
     void (*scores)(const struct kernels_attention *attention);
     /* For each row: out[h][c] = chain over t ascending of fmaf(w[h][t], value[t][c], acc), where w
      * is scores[h][t]; of levels that times the token's scale. */
     void (*weigh)(const struct kernels_attention *attention);
     /* to[i] = kernels_half_of(from[i]). Reads and writes `count` and no more. */
     void (*halve)(uint16_t *to, const float *from, uint32_t count);
-    /* A head's key or value as levels: with max the largest |from[i]|, level = from[i] *
+    /* A head's value as levels: with max the largest |from[i]|, level = from[i] *
      * (127 / max) rounded to nearest, ties to even; returns the scale, max / 127. All are zero
      * below KERNELS_LEVEL_TINY. If a number is not finite, levels are zero and the scale is NaN,
      * which makes every score, or sum, NaN. Reads and writes `count` and no more. */
     float (*level)(int8_t *to, const float *from, uint32_t count);
+    /* A head's key as levels, with kernels_key_frame_of() its least and its largest number:
+     * (from[i] - middle) * (1 / step) rounded to nearest, ties to even, and at most
+     * KERNELS_KEY_LEVEL_MAX away from 0. All are zero if the step is. If a number is not finite, or
+     * no half holds the step or the middle, levels are zero and one of the two is NaN, which makes
+     * every score NaN. count is at least 1. */
+    struct kernels_key_frame (*level_key)(int16_t *to, const float *from, uint32_t count);
+    /* A head's query as levels, as `level` does with KERNELS_QUERY_LEVEL_MAX for 127. The sum has
+     * eight partial sums, i ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to
+     * lane j. */
+    struct kernels_query_frame (*level_query)(int16_t *to, const float *from, uint32_t count);
     /* values[i] = kernels_exp((values[i] - max) * scale). Returns their sum: eight partial sums, i
      * ascending, lane i % 8; then lanes j + 4, j + 2, j + 1 are added to lane j. If a value is NaN
      * or +infinity, or all are -infinity, the sum is NaN and the values are unspecified. A

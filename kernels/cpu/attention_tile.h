@@ -9,6 +9,7 @@
  * instead, so that enough sums hide the latency of the fused operation. The loops of fused
  * operations are written out twice: as one function they were 7 % slower with GCC 12.
  */
+#include "kernels/cpu/attention_levels.h"
 #include "kernels/cpu/attention_walk.h"
 #include "kernels/cpu/vector.h"
 
@@ -56,7 +57,7 @@ ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, enum kernels_k
 ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t first,
                                  struct form form)
 {
-    vector sums[QUERIES_MAX][VECTORS_MAX], scales[VECTORS_MAX];
+    vector sums[QUERIES_MAX][VECTORS_MAX];
     const uint8_t *keys[VECTORS_MAX];
     uint64_t step = run->a->block_tokens;
     uint32_t last = (run->tokens - 1) / VECTOR_LANES;
@@ -66,9 +67,6 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     for (int j = 0; j < vectors; j++) {
         uint32_t octet = smaller(first + (uint32_t)j, last) * octets;
         keys[j] = run->keys[octet];
-        if (form.type == KERNELS_KV_Q8) {
-            scales[j] = vector_load(run->scales[octet]);
-        }
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
             sums[i][j] = vector_zero();
@@ -94,9 +92,6 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     for (int i = 0; i < queries; i++) {
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
-            if (form.type == KERNELS_KV_Q8) {
-                sums[i][j] = vector_mul(sums[i][j], scales[j]);
-            }
             vector_store(t->scores[i] + (first + (uint32_t)j) * VECTOR_LANES, sums[i][j]);
         }
     }
@@ -128,7 +123,7 @@ static void score_queries(const struct tile *t, struct run *run, uint32_t querie
     switch (run->a->type) {
     case KERNELS_KV_F16: score_form(t, run, queries, KERNELS_KV_F16); break;
     case KERNELS_KV_Q8:
-        score_form(t, run, queries, KERNELS_KV_Q8);
+        score_levels(t, run, queries);
         scales_ask(run, run->tokens);
         break;
     default: score_form(t, run, queries, KERNELS_KV_F32); break;
@@ -216,7 +211,7 @@ ALWAYS_INLINE void weigh_form(const struct tile *t, struct run *run, struct span
 static void weigh_levels(const struct tile *t, struct run *run, struct span span, uint32_t queries)
 {
     _Alignas(LINE_BYTES) float scaled[QUERIES_MAX][KERNELS_STRETCH];
-    struct tile leveled = *t;
+    struct tile leveled;
     for (uint32_t q = 0; q < queries; q++) {
         for (uint32_t i = span.first / KERNELS_OCTET; i * KERNELS_OCTET < span.end; i++) {
             __m256 weights = _mm256_loadu_ps(t->scores[q] + i * KERNELS_OCTET);
@@ -224,6 +219,7 @@ static void weigh_levels(const struct tile *t, struct run *run, struct span span
             _mm256_store_ps(scaled[q] + i * KERNELS_OCTET, weights);
         }
         leveled.scores[q] = scaled[q];
+        leveled.out[q] = t->out[q];
     }
     weigh_form(&leveled, run, span, queries, KERNELS_KV_Q8);
     scales_ask(run, span.end - span.first);

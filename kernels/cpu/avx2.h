@@ -20,6 +20,8 @@ void kernels_scores_avx2(const struct kernels_attention *attention);
 void kernels_weigh_avx2(const struct kernels_attention *attention);
 void kernels_halve_avx2(uint16_t *to, const float *from, uint32_t count);
 float kernels_level_avx2(int8_t *to, const float *from, uint32_t count);
+struct kernels_key_frame kernels_level_key_avx2(int16_t *to, const float *from, uint32_t count);
+struct kernels_query_frame kernels_level_query_avx2(int16_t *to, const float *from, uint32_t count);
 float kernels_exponentiate_avx2(float *values, uint32_t count, float scale);
 void kernels_norm_avx2(float *y, const float *x, const float *weight, uint32_t dim, float epsilon);
 void kernels_swiglu_avx2(float *gate, const float *up, uint32_t count);

@@ -14,6 +14,8 @@ const struct kernels_ops kernels_ops_avx2 = {
     .weigh = kernels_weigh_avx2,
     .halve = kernels_halve_avx2,
     .level = kernels_level_avx2,
+    .level_key = kernels_level_key_avx2,
+    .level_query = kernels_level_query_avx2,
     .exponentiate = kernels_exponentiate_avx2,
     .norm = kernels_norm_avx2,
     .swiglu = kernels_swiglu_avx2,
@@ -84,6 +86,103 @@ float kernels_level_avx2(int8_t *to, const float *from, uint32_t count)
         to[i] = (int8_t)lrintf(from[i] * inverse);
     }
     return max / KERNELS_LEVEL_MAX;
+}
+
+/* The least and the largest of at least one number; all are finite. */
+struct range {
+    float low, high;
+};
+static struct range range_of(const float *from, uint32_t count)
+{
+    struct range range = {from[0], from[0]};
+    __m256 low = _mm256_set1_ps(from[0]), high = low;
+    uint32_t i = 0;
+    for (; i + KERNELS_OCTET <= count; i += KERNELS_OCTET) {
+        low = _mm256_min_ps(_mm256_loadu_ps(from + i), low);
+        high = _mm256_max_ps(_mm256_loadu_ps(from + i), high);
+    }
+    float ends[2 * KERNELS_OCTET];
+    _mm256_storeu_ps(ends, low);
+    _mm256_storeu_ps(ends + KERNELS_OCTET, high);
+    for (uint32_t j = 0; j < 2 * KERNELS_OCTET; j++) {
+        range.low = ends[j] < range.low ? ends[j] : range.low;
+        range.high = ends[j] > range.high ? ends[j] : range.high;
+    }
+    for (; i < count; i++) {
+        range.low = from[i] < range.low ? from[i] : range.low;
+        range.high = from[i] > range.high ? from[i] : range.high;
+    }
+    return range;
+}
+
+/* Levels are so many units of 1 / inverse away from the middle, and at most `most`. */
+struct grid {
+    float middle, inverse, most;
+};
+static void levels_round(int16_t *to, const float *from, uint32_t count, struct grid grid)
+{
+    const __m256 most = _mm256_set1_ps(grid.most), least = _mm256_set1_ps(-grid.most);
+    const __m256 middle = _mm256_set1_ps(grid.middle), inverse = _mm256_set1_ps(grid.inverse);
+    uint32_t i = 0;
+    for (; i + KERNELS_OCTET <= count; i += KERNELS_OCTET) {
+        __m256 v = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(from + i), middle), inverse);
+        __m256i levels = _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(v, most), least));
+        __m128i high = _mm256_extracti128_si256(levels, 1);
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         _mm_packs_epi32(_mm256_castsi256_si128(levels), high));
+    }
+    for (; i < count; i++) {
+        float level = fminf((from[i] - grid.middle) * grid.inverse, grid.most);
+        to[i] = (int16_t)lrintf(fmaxf(level, -grid.most));
+    }
+}
+
+struct kernels_key_frame kernels_level_key_avx2(int16_t *to, const float *from, uint32_t count)
+{
+    ASSERT(count > 0);
+    bool finite = largest_magnitude(from, count) < 0x7f800000u;
+    struct range range = finite ? range_of(from, count) : (struct range){NAN, NAN};
+    struct kernels_key_frame frame = kernels_key_frame_of(range.low, range.high);
+    float middle = kernels_half_to_float(frame.middle), inverse = kernels_key_inverse(frame);
+    if (!(inverse > 0)) {
+        memset(to, 0, count * sizeof *to);
+        return frame;
+    }
+    levels_round(to, from, count, (struct grid){middle, inverse, KERNELS_KEY_LEVEL_MAX});
+    return frame;
+}
+
+/* The sum in eight lanes, all of a whole number of octets. */
+static float channels_sum(const float *from, uint32_t count)
+{
+    __m256 sums = _mm256_setzero_ps();
+    uint32_t i = 0;
+    for (; i + KERNELS_OCTET <= count; i += KERNELS_OCTET) {
+        sums = _mm256_add_ps(sums, _mm256_loadu_ps(from + i));
+    }
+    float lanes[KERNELS_OCTET];
+    _mm256_storeu_ps(lanes, sums);
+    for (uint32_t j = 0; i + j < count; j++) {
+        lanes[j] += from[i + j];
+    }
+    return octet_sum(_mm256_loadu_ps(lanes));
+}
+
+struct kernels_query_frame kernels_level_query_avx2(int16_t *to, const float *from, uint32_t count)
+{
+    uint32_t bits = largest_magnitude(from, count);
+    struct kernels_query_frame frame = {.sum = channels_sum(from, count)};
+    float max;
+    memcpy(&max, &bits, sizeof max);
+    if (bits >= 0x7f800000u || max < KERNELS_LEVEL_TINY) {
+        memset(to, 0, count * sizeof *to);
+        frame.scale = bits >= 0x7f800000u ? NAN : 0.0f;
+        return frame;
+    }
+    const float inverse = KERNELS_QUERY_LEVEL_MAX / max;
+    levels_round(to, from, count, (struct grid){0, inverse, KERNELS_QUERY_LEVEL_MAX});
+    frame.scale = max / KERNELS_QUERY_LEVEL_MAX;
+    return frame;
 }
 
 void kernels_shorten_avx2(float *bfloats, const float *x, uint32_t columns)

@@ -11,6 +11,8 @@
     .weigh = kernels_weigh_avx512,              \
     .halve = kernels_halve_avx2,                \
     .level = kernels_level_avx2,                \
+    .level_key = kernels_level_key_avx2,        \
+    .level_query = kernels_level_query_avx2,    \
     .exponentiate = kernels_exponentiate_avx512, \
     .norm = kernels_norm_avx2,                  \
     .swiglu = kernels_swiglu_avx512,            \

@@ -23,7 +23,7 @@ static float number_at(const struct kernels_attention *a, const void *block, uin
     }
 }
 
-/* What a score, or a weight, of the token is multiplied by. */
+/* What a weight of the token is multiplied by. */
 static float scale_at(const struct kernels_attention *a, const void *block, uint32_t token)
 {
     const int8_t *numbers = block;
@@ -44,7 +44,44 @@ static void row_scores(const struct kernels_attention *a, const struct kernels_a
                 uint64_t index = (uint64_t)d * a->block_tokens + t % a->block_tokens;
                 score = fmaf(query[d], number_at(a, block, index), score);
             }
-            row->scores[h * a->scores_stride + t] = score * scale_at(a, block, t);
+            row->scores[h * a->scores_stride + t] = score;
+        }
+    }
+}
+
+static int32_t key_level(const struct kernels_attention *a, const uint8_t *block, uint32_t token,
+                         uint32_t channel)
+{
+    const uint8_t *signs = block + kernels_kv_numbers(a->head_dim, a->block_tokens);
+    uint64_t index = ((uint64_t)channel / 2 * a->block_tokens + token) * 2 + channel % 2;
+    return block[index] - (signs[index / 8] >> index % 8 & 1) * 256;
+}
+
+static float level_score(const struct kernels_attention *a, const struct kernels_attending *row,
+                         uint32_t head, uint32_t t)
+{
+    const uint8_t *block = block_of(a, row, a->keys, t);
+    const int16_t *query = row->query_levels + head * kernels_head_lanes(a->head_dim);
+    const struct kernels_query_frame *frame = &row->query_frames[head];
+    const void *steps_at = block + kernels_key_steps_at(a->head_dim, a->block_tokens);
+    const uint16_t *steps = steps_at;
+    uint32_t token = t % a->block_tokens;
+    float step = kernels_half_to_float(steps[token]);
+    float middle = kernels_half_to_float(steps[a->block_tokens + token]);
+    int32_t sum = 0;
+    STATIC_ASSERT(INT32_MAX / GGUF_HEAD_DIM_MAX / KERNELS_QUERY_LEVEL_MAX >= KERNELS_KEY_LEVEL_MAX,
+                  "sums of levels");
+    for (uint32_t d = 0; d < a->head_dim; d++) {
+        sum += query[d] * key_level(a, block, token, d);
+    }
+    return fmaf((float)sum, step * frame->scale, middle * frame->sum);
+}
+
+static void row_level_scores(const struct kernels_attention *a, const struct kernels_attending *row)
+{
+    for (uint32_t h = 0; h < a->heads; h++) {
+        for (uint32_t t = 0; t < row->tokens; t++) {
+            row->scores[h * a->scores_stride + t] = level_score(a, row, h, t);
         }
     }
 }
@@ -53,7 +90,11 @@ void kernels_scores_plain(const struct kernels_attention *attention)
 {
     ASSERT(attention->block_tokens % KERNELS_OCTET == 0);
     for (uint32_t i = 0; i < attention->rows_count; i++) {
-        row_scores(attention, &attention->rows[i]);
+        if (attention->type == KERNELS_KV_Q8) {
+            row_level_scores(attention, &attention->rows[i]);
+        } else {
+            row_scores(attention, &attention->rows[i]);
+        }
     }
 }
 

@@ -18,6 +18,8 @@ const struct kernels_ops kernels_ops_plain = {
     .weigh = kernels_weigh_plain,
     .halve = kernels_halve_plain,
     .level = kernels_level_plain,
+    .level_key = kernels_level_key_plain,
+    .level_query = kernels_level_query_plain,
     .exponentiate = kernels_exponentiate_plain,
     .norm = kernels_norm_plain,
     .swiglu = kernels_swiglu_plain,
@@ -58,6 +60,44 @@ float kernels_level_plain(int8_t *to, const float *from, uint32_t count)
         to[i] = is_zero ? 0 : (int8_t)lrintf(from[i] * inverse);
     }
     return !finite ? NAN : is_zero ? 0.0f : max / KERNELS_LEVEL_MAX;
+}
+
+struct kernels_key_frame kernels_level_key_plain(int16_t *to, const float *from, uint32_t count)
+{
+    ASSERT(count > 0);
+    float low = from[0], high = from[0];
+    for (uint32_t i = 1; i < count; i++) {
+        low = from[i] < low ? from[i] : low;
+        high = from[i] > high ? from[i] : high;
+    }
+    if (!kernels_is_finite_plain(from, count)) {
+        low = high = NAN;
+    }
+    struct kernels_key_frame frame = kernels_key_frame_of(low, high);
+    float middle = kernels_half_to_float(frame.middle), inverse = kernels_key_inverse(frame);
+    for (uint32_t i = 0; i < count; i++) {
+        float level = inverse > 0 ? (from[i] - middle) * inverse : 0;
+        level = fminf(level, KERNELS_KEY_LEVEL_MAX);
+        to[i] = (int16_t)lrintf(fmaxf(level, -KERNELS_KEY_LEVEL_MAX));
+    }
+    return frame;
+}
+
+struct kernels_query_frame kernels_level_query_plain(int16_t *to, const float *from, uint32_t count)
+{
+    float max = 0, sums[KERNELS_OCTET] = {0};
+    bool finite = kernels_is_finite_plain(from, count);
+    for (uint32_t i = 0; i < count; i++) {
+        max = fabsf(from[i]) > max ? fabsf(from[i]) : max;
+        sums[i % KERNELS_OCTET] += from[i];
+    }
+    bool is_zero = !finite || max < KERNELS_LEVEL_TINY;
+    float inverse = is_zero ? 0.0f : KERNELS_QUERY_LEVEL_MAX / max;
+    for (uint32_t i = 0; i < count; i++) {
+        to[i] = is_zero ? 0 : (int16_t)lrintf(from[i] * inverse);
+    }
+    float scale = !finite ? NAN : is_zero ? 0.0f : max / KERNELS_QUERY_LEVEL_MAX;
+    return (struct kernels_query_frame){scale, lanes_sum(sums, KERNELS_OCTET)};
 }
 
 float kernels_exponentiate_plain(float *values, uint32_t count, float scale)

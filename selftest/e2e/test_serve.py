@@ -199,7 +199,7 @@ def test_rounded_kv_gives_the_same_tokens_through_swaps_and_copies():
         row = re.search(r"^kernels kv blocks +\d+ x +(\d+)", plan, re.M)
         block_bytes[kind] = int(row[1])
     assert block_bytes["f32"] == 2 * block_bytes["f16"], block_bytes
-    assert 0.5 < block_bytes["q8"] / block_bytes["f16"] < 0.7, block_bytes      # short heads
+    assert 0.5 < block_bytes["q8"] / block_bytes["f16"] < 0.8, block_bytes      # short heads
 
 
 def sets_of_kernels():

@@ -74,6 +74,28 @@ static inline simde__m512i emulated_madd_epi16(simde__m512i a, simde__m512i b)
                              simde_mm256_madd_epi16(x.m256i[1], y.m256i[1]));
 }
 
+static inline simde__m512i emulated_dpwssd_epi32(simde__m512i sums, simde__m512i a, simde__m512i b)
+{
+    return simde_mm512_add_epi32(sums, emulated_madd_epi16(a, b));
+}
+
+static inline simde__m512i emulated_cvtepu8_epi16(simde__m256i bytes)
+{
+    return emulated_integers(simde_mm256_cvtepu8_epi16(simde_mm256_extracti128_si256(bytes, 0)),
+                             simde_mm256_cvtepu8_epi16(simde_mm256_extracti128_si256(bytes, 1)));
+}
+
+static inline simde__m512i emulated_mask_sub_epi16(simde__m512i otherwise, uint32_t mask,
+                                                   simde__m512i a, simde__m512i b)
+{
+    simde__m512i_private to = simde__m512i_to_private(otherwise);
+    simde__m512i_private x = simde__m512i_to_private(a), y = simde__m512i_to_private(b);
+    for (uint32_t i = 0; i < 32; i++) {
+        to.i16[i] = (int16_t)((mask >> i & 1) != 0 ? x.i16[i] - y.i16[i] : to.i16[i]);
+    }
+    return simde__m512i_from_private(to);
+}
+
 /* SIMDe's own, not inlined: otherwise its copies in the kernels take the compiler many minutes. */
 static __attribute__((noinline)) simde__m512i emulated_dpbusd_epi32(
     simde__m512i sums, simde__m512i unsigned_bytes, simde__m512i signed_bytes)
@@ -110,6 +132,12 @@ static __attribute__((noinline)) simde__m512 emulated_dpbf16_ps(simde__m512 sums
 #define _mm512_dpbusd_epi32   emulated_dpbusd_epi32
 #undef _mm512_madd_epi16        /* of another arity in that version */
 #define _mm512_madd_epi16     emulated_madd_epi16
+#undef _mm512_dpwssd_epi32
+#define _mm512_dpwssd_epi32   emulated_dpwssd_epi32
+#undef _mm512_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16  emulated_cvtepu8_epi16
+#undef _mm512_mask_sub_epi16
+#define _mm512_mask_sub_epi16 emulated_mask_sub_epi16
 #define _mm512_cvtph_ps       emulated_cvtph_ps
 #define _mm512_cvtepi32_ps    emulated_cvtepi32_ps
 #define _mm512_cvtepu8_epi32  emulated_cvtepu8_epi32

@@ -12,7 +12,7 @@
 #define POST_KNOWN_LOGITS ((const uint64_t[KERNELS_KV_TYPES]){ \
     [KERNELS_KV_F32] = UINT64_C(0xea42987b05843a73),          \
     [KERNELS_KV_F16] = UINT64_C(0x2b3b897df5d5f37d),          \
-    [KERNELS_KV_Q8] = UINT64_C(0x75392ebe020b00c3)})
+    [KERNELS_KV_Q8] = UINT64_C(0x739242571bcc587d)})
 #define POST_KNOWN_CANARY ((const uint64_t[KERNELS_KV_TYPES]){ \
     [KERNELS_KV_F32] = UINT64_C(0x070c3b56fdc87ed5),          \
     [KERNELS_KV_F16] = UINT64_C(0x070c3b56fdc87ed5),          \

@@ -232,8 +232,9 @@ static void model_count(double *bytes, double *layer_weights, double *output_wei
 static double kv_bytes(void)
 {
     const struct model_shape *shape = &bench.engine.model.gguf.shape;
-    return 2.0 * shape->layers * shape->kv_heads *
-           kernels_kv_token_bytes(bench.kv_type, shape->head_dim);
+    double head = kernels_kv_key_bytes(bench.kv_type, shape->head_dim) +
+                  kernels_kv_value_bytes(bench.kv_type, shape->head_dim);
+    return head * shape->layers * shape->kv_heads;
 }
 
 static double seen_operations(void)

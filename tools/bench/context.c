@@ -139,8 +139,9 @@ static double weight_bytes(void)
 static double kv_bytes(enum kernels_kv_type type)
 {
     const struct model_shape *shape = &bench.contenders[0].engine.model.gguf.shape;
-    double position = 2.0 * shape->layers * shape->kv_heads *
-                      kernels_kv_token_bytes(type, shape->head_dim);
+    double head = kernels_kv_key_bytes(type, shape->head_dim) +
+                  kernels_kv_value_bytes(type, shape->head_dim);
+    double position = head * shape->layers * shape->kv_heads;
     return position * bench.calls * (bench.context + DECODE_TOKENS / 2);
 }
 

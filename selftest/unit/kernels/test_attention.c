@@ -27,6 +27,8 @@ struct outcome {
 
 static float pool[POOL_ROWS * (TOKENS_MAX + 128) * 2 * DIM_MAX];
 static float queries[ROWS_MAX * HEADS_MAX * DIM_MAX];
+static int16_t query_levels[ROWS_MAX * HEADS_MAX * DIM_MAX];
+static struct kernels_query_frame query_frames[ROWS_MAX * HEADS_MAX];
 static uint32_t tables[ROWS_MAX][BLOCKS_MAX + KERNELS_OCTET];      /* the rest is no block */
 static struct kernels_attending rows[ROWS_MAX];
 static struct outcome expected, got;
@@ -72,6 +74,25 @@ static void scale_put(const struct kernels_attention *a, const uint8_t *base, ui
     }
 }
 
+/* A key that is levels: its bytes and signs, beside those of other tokens, its step and middle. */
+static void key_levels_put(const struct kernels_attention *a, const uint8_t *base, uint32_t offset,
+                           uint64_t *random)
+{
+    uint8_t *bytes = (uint8_t *)(uintptr_t)base;
+    uint8_t *signs = bytes + kernels_kv_numbers(a->head_dim, a->block_tokens);
+    uint64_t at = kernels_key_steps_at(a->head_dim, a->block_tokens);
+    uint16_t *steps = (uint16_t *)(uintptr_t)(base + at);
+    steps[offset] = kernels_half_of(0.5f + tiny_uniform(random) / 4);
+    steps[a->block_tokens + offset] = kernels_half_of(tiny_uniform(random));
+    for (uint32_t d = 0; d < a->head_dim; d++) {
+        int32_t level = (int32_t)(tiny_random(random) % 511) - 255;
+        uint32_t index = (d / 2 * a->block_tokens + offset) * 2 + d % 2;
+        uint8_t *sign = &signs[index / 8];
+        bytes[index] = (uint8_t)level;
+        *sign = (uint8_t)((*sign & ~(1u << index % 8)) | (level < 0 ? 1u : 0u) << index % 8);
+    }
+}
+
 /* The position's keys and values, the same for all rows that see it. */
 static void position_fill(const struct kernels_attention *a, uint32_t block, uint32_t offset)
 {
@@ -79,14 +100,27 @@ static void position_fill(const struct kernels_attention *a, uint32_t block, uin
     uint64_t random = block * 131 + offset;
     const uint8_t *keys = (const uint8_t *)a->keys + block * a->block_bytes;
     const uint8_t *values = (const uint8_t *)a->values + block * a->block_bytes;
-    scale_put(a, keys, offset, 0.5f + tiny_uniform(&random) / 4);
     scale_put(a, values, offset, 0.5f + tiny_uniform(&random) / 4);
+    if (a->type == KERNELS_KV_Q8) {
+        key_levels_put(a, keys, offset, &random);
+    }
     for (uint32_t d = 0; d < lanes; d++) {
         bool is_real = d < a->head_dim;
         number_put(a, values, (uint64_t)offset * lanes + d, is_real ? tiny_uniform(&random) : 0);
-        if (is_real) {
+        if (is_real && a->type != KERNELS_KV_Q8) {
             number_put(a, keys, (uint64_t)d * a->block_tokens + offset, tiny_uniform(&random));
         }
+    }
+}
+
+/* As an engine does it; the padding of a head stays unspecified. */
+static void queries_level(const struct scene *scene)
+{
+    uint32_t lanes = kernels_head_lanes(scene->head_dim);
+    memset(query_levels, 0x55, sizeof query_levels);
+    for (uint32_t q = 0; q < scene->rows * scene->heads; q++) {
+        query_frames[q] = kernels_ops_plain.level_query(
+            query_levels + q * lanes, queries + q * scene->head_dim, scene->head_dim);
     }
 }
 
@@ -97,11 +131,14 @@ static void rows_make(const struct scene *scene, const struct kernels_attention 
     for (uint32_t i = 0; i < scene->rows * scene->heads * scene->head_dim; i++) {
         queries[i] = tiny_uniform(random);
     }
+    queries_level(scene);
     for (uint32_t i = 0; i < scene->rows; i++) {
         rows[i] = (struct kernels_attending){
             .blocks = tables[tiny_random(random) % scene->tables],
             .tokens = 1 + tiny_random(random) % TOKENS_MAX,
             .queries = queries + i * scene->heads * scene->head_dim,
+            .query_levels = query_levels + i * scene->heads * kernels_head_lanes(scene->head_dim),
+            .query_frames = query_frames + i * scene->heads,
         };
         if (i % 3 == 2) {               /* as the rows of one prompt */
             rows[i].blocks = rows[i - 1].blocks;
@@ -163,11 +200,12 @@ static void check_bundles(const struct kernels_ops *ops, struct kernels_attentio
 
 static void check_scene(const struct scene *scene, uint64_t seed)
 {
-    uint64_t extent = kernels_kv_head_bytes(scene->type, scene->head_dim, scene->block_tokens);
+    uint64_t keys = kernels_kv_keys_bytes(scene->type, scene->head_dim, scene->block_tokens);
+    uint64_t values = kernels_kv_values_bytes(scene->type, scene->head_dim, scene->block_tokens);
     struct kernels_attention a = {
         .heads = scene->heads, .head_dim = scene->head_dim, .block_tokens = scene->block_tokens,
-        .type = scene->type, .block_bytes = 2 * extent, .keys = pool,
-        .values = (uint8_t *)pool + extent, .scores_stride = STRIDE,
+        .type = scene->type, .block_bytes = keys + values, .keys = pool,
+        .values = (uint8_t *)pool + keys, .scores_stride = STRIDE,
     };
     tables_make(scene, &seed);
     rows_make(scene, &a, &seed);

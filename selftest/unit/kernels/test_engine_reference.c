@@ -218,8 +218,8 @@ static void test_run_logits_match_naive_double(void **state)
     }
 }
 
-/* Halves round by 2^-11 at most, levels by a 254th of a head's largest number; what rounds less
- * would pass the first bound, and not the second. */
+/* Halves round by 2^-11 at most, levels of values by a 254th of a head's largest number, of keys by
+ * a 1020th of its range; what rounds less would pass the first bound, and not the second. */
 static void check_kv_type(enum kernels_kv_type kv_type, double most, double least)
 {
     tiny_make(&tiny, GGUF_F32, false, 11);
@@ -247,7 +247,8 @@ static void test_run_rounded_kv_matches_naive_double(void **state)
     check_kv_type(KERNELS_KV_Q8, 3e-2, 2e-4);
 }
 
-/* Of keys, then of values, one channel is made so large that no half holds it. */
+/* Of keys, then of values, one channel is made so large that no half holds it. The middle of a key
+ * in levels is a half, the scale of a value is not. */
 static void test_run_what_no_half_holds_fails_its_row(void **state)
 {
     (void)state;
@@ -267,8 +268,10 @@ static void test_run_what_no_half_holds_fails_its_row(void **state)
         rig_row(&rig, prompt, PROMPT_TOKENS, 0, DECODED);
         rig_blocks(&rig, 0, 0, 1);
         kernels_run(rig.kernels, &rig.step);
+        bool fails = settings.kv_type == KERNELS_KV_F16 ||
+                     (settings.kv_type == KERNELS_KV_Q8 && i % 2 == 0);
         assert_int_equal(step_out(&rig.step, 0)->result,
-                         settings.kv_type == KERNELS_KV_F16 ? STEP_ROW_NOT_FINITE : STEP_ROW_OK);
+                         fails ? STEP_ROW_NOT_FINITE : STEP_ROW_OK);
         kernels_stop(rig.kernels);
     }
 }

@@ -280,6 +280,95 @@ static void test_level_near_and_alike(void **state)
     }
 }
 
+static bool floats_alike(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+/* A key's numbers: around zero, far from it on one side, or in a narrow range. */
+static void key_fill(float *values, uint32_t trial, uint64_t *random)
+{
+    levels_fill(values, trial, random);
+    for (uint32_t i = 0; i < 160; i++) {
+        values[i] = trial % 5 == 1 ? values[i] * 1e-3f + 20 : trial % 5 == 2 ? values[i] * 1e-6f
+                    : trial % 5 == 3 ? fabsf(values[i]) : values[i];
+    }
+}
+
+/* All sets as the plain one, which is near: half a step from each number. What is not finite, or
+ * beyond a half, spoils the frame. */
+static void test_level_key_near_and_alike(void **state)
+{
+    (void)state;
+    uint64_t random = 6;
+    for (uint32_t trial = 0; trial < 400; trial++) {
+        float values[160], low = INFINITY, high = -INFINITY;
+        int16_t expected[161];
+        uint32_t count = 1 + tiny_random(&random) % 160;
+        bool finite = true;
+        key_fill(values, trial, &random);
+        memset(expected, 0x55, sizeof expected);
+        struct kernels_key_frame frame = kernels_ops_plain.level_key(expected, values, count);
+        float step = kernels_half_to_float(frame.step);
+        float middle = kernels_half_to_float(frame.middle);
+        assert_int_equal(expected[count], 0x5555);
+        for (uint32_t i = 0; i < count; i++) {
+            finite = finite && fabsf(values[i]) < 65504;
+            low = values[i] < low ? values[i] : low;
+            high = values[i] > high ? values[i] : high;
+        }
+        assert_int_equal(isfinite(step) && isfinite(middle), finite);
+        for (uint32_t i = 0; i < count && finite; i++) {
+            double off = fabs((double)expected[i] * (double)step + (double)middle - values[i]);
+            double range = (double)(high - low) + fabs((double)middle) / 1024;
+            assert_in_range(expected[i] + 255, 0, 510);
+            assert_true(off <= range / 1010 || off <= 0x1p-17);
+        }
+        for (uint32_t s = 0; s < sets_count(); s++) {
+            int16_t levels[161];
+            memset(levels, 0x55, sizeof levels);
+            struct kernels_key_frame got = set_at(s)->level_key(levels, values, count);
+            assert_memory_equal(&got, &frame, sizeof got);
+            assert_memory_equal(levels, expected, sizeof levels);
+        }
+    }
+}
+
+static void test_level_query_near_and_alike(void **state)
+{
+    (void)state;
+    uint64_t random = 7;
+    for (uint32_t trial = 0; trial < 400; trial++) {
+        float values[160], max = 0;
+        double sum = 0;
+        int16_t expected[161];
+        uint32_t count = 1 + tiny_random(&random) % 160;
+        bool finite = true;
+        levels_fill(values, trial, &random);
+        memset(expected, 0x55, sizeof expected);
+        struct kernels_query_frame frame = kernels_ops_plain.level_query(expected, values, count);
+        assert_int_equal(expected[count], 0x5555);
+        for (uint32_t i = 0; i < count; i++) {
+            finite = finite && isfinite(values[i]);
+            max = fabsf(values[i]) > max ? fabsf(values[i]) : max;
+            sum += (double)values[i];
+        }
+        assert_int_equal(isfinite(frame.scale), finite);
+        assert_true(!finite || fabs(frame.sum - sum) <= 1e-5 * (double)max * count);
+        for (uint32_t i = 0; i < count && finite; i++) {
+            double off = fabs((double)expected[i] * (double)frame.scale - (double)values[i]);
+            assert_true(off <= (double)max / 16300 || max < KERNELS_LEVEL_TINY);
+        }
+        for (uint32_t s = 0; s < sets_count(); s++) {
+            int16_t levels[161];
+            memset(levels, 0x55, sizeof levels);
+            struct kernels_query_frame got = set_at(s)->level_query(levels, values, count);
+            assert_true(floats_alike(got.scale, frame.scale) && floats_alike(got.sum, frame.sum));
+            assert_memory_equal(levels, expected, sizeof levels);
+        }
+    }
+}
+
 /* ---- copy ---- */
 
 /* Every bit arrives, NaN included, and no byte beside them is written. */
@@ -318,6 +407,8 @@ int main(void)
         cmocka_unit_test(test_halve_nearest_and_even),
         cmocka_unit_test(test_halve_every_half_is_itself),
         cmocka_unit_test(test_level_near_and_alike),
+        cmocka_unit_test(test_level_key_near_and_alike),
+        cmocka_unit_test(test_level_query_near_and_alike),
         cmocka_unit_test(test_copy_every_bit_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,20 +6,13 @@
  * code has told, which is recorded beside it.
  */
 #define TEST_ARENA_BYTES (32u << 20)
-#include "selftest/unit/test.h"
+#include "selftest/unit/kernels/trained.h"
 
-#include <unistd.h>
-
-#include "config/vocab/vocab.h"
-#include "selftest/unit/kernels/tiny_model.h"
-
-#define STORY_MODEL "../shared/models/stories260K.gguf"
 #define STORY_TEXT  "../shared/models/stories260K.expected.txt"
 #define STORY_BYTES_MAX 2048
 #define QUESTION_BYTES_MAX 64
 #define TOKENS_MAX 200
 
-static struct gguf gguf;
 static struct vocab vocab;
 static char expected[STORY_BYTES_MAX], told[STORY_BYTES_MAX * 2];
 
@@ -32,20 +25,6 @@ static uint32_t story_read(void)
     return bytes;
 }
 
-static struct kernels_weights *model_load(const char *path, struct arena *arena)
-{
-    struct gguf_source source;
-    struct config_error error;
-    static struct kernels_loading loading;
-    assert_status(STATUS_OK, gguf_source_open(&source, path, &error));
-    assert_status(STATUS_OK, gguf_scan(&gguf, &source, 1 << 20, &error));
-    assert_status(STATUS_OK, vocab_load(&vocab, &gguf, &source, arena, &error));
-    kernels_loading_begin(&loading, &gguf, &source, false, arena);
-    assert_status(STATUS_OK, kernels_loading_finish(&loading, NULL, &error));
-    gguf_source_close(&source);
-    return loading.weights;
-}
-
 /* BOS, then the text. */
 static uint32_t prompt_make(const char *text, uint32_t *prompt)
 {
@@ -55,7 +34,7 @@ static uint32_t prompt_make(const char *text, uint32_t *prompt)
     vocab_scratch_init(&scratch, memory, QUESTION_BYTES_MAX);
     struct vocab_input input = {.text = text, .bytes = (uint32_t)strlen(text)};
     struct vocab_output output = {.tokens = prompt + 1, .max = QUESTION_BYTES_MAX};
-    prompt[0] = gguf.vocab.bos_id;
+    prompt[0] = trained_gguf.vocab.bos_id;
     assert_status(STATUS_OK, vocab_encode(&vocab, &scratch, &input, &output));
     return 1 + output.count;
 }
@@ -88,7 +67,7 @@ static void expect_begin(const char *path, const char *text, uint32_t tokens_cou
 {
     for (uint32_t threads = 1; threads <= 2; threads++) {
         struct arena *arena = test_arena();
-        struct kernels_weights *weights = model_load(path, arena);
+        struct kernels_weights *weights = trained_load(path, &vocab, arena);
         struct kernels_settings settings = rig_settings(kernels_simd_best(), threads);
         settings.context_tokens = 256;
         settings.blocks_per_call = 32;
@@ -106,18 +85,15 @@ static void test_tell_after_question_is_the_trained_answer(void **state)
 {
     static const char answer[] = "Bees make honey";
     (void)state;
-    expect_begin("appliance/embedded.gguf", "What do bees make?", 8, answer, sizeof answer - 1);
+    expect_begin(TRAINED_EMBEDDED, "What do bees make?", 8, answer, sizeof answer - 1);
 }
 
 static void test_tell_from_bos_story_begins_as_recorded(void **state)
 {
     (void)state;
-    if (access(STORY_MODEL, R_OK) != 0) {
-        print_message("skipped: no %s: only a model of others can prove this\n", STORY_MODEL);
-        skip();
-    }
+    trained_need(TRAINED_STORIES);
     uint32_t expected_bytes = story_read();
-    expect_begin(STORY_MODEL, "", TOKENS_MAX, expected, expected_bytes);
+    expect_begin(TRAINED_STORIES, "", TOKENS_MAX, expected, expected_bytes);
 }
 
 int main(void)
