@@ -166,16 +166,6 @@ static void test_a_place_has_the_same_draft_however_it_was_come_to(void **state)
 static const char alone[] =
     "agentix-trace 1\nprogram p 0 x\ncall 0 after=- gap=0 in=u:1 out=200\n";
 
-static struct lab_result play(const struct lab_settings *settings, const char *text)
-{
-    struct lab_result result;
-    struct trace trace;
-    trace_text_load(&trace, text);
-    assert_int_equal(lab_run(settings, &trace, &result), LAB_EXIT_OK);
-    trace_free(&trace);
-    return result;
-}
-
 static struct lab_settings settings_of(const struct drafts *table_of)
 {
     struct lab_settings settings = traces_settings("plas", "unit");
@@ -190,17 +180,17 @@ static void test_tokens_that_agree_save_rounds(void **state)
 {
     (void)state;
     struct lab_settings settings = settings_of(table(ALWAYS));
-    struct lab_result result = play(&settings, alone);
+    struct lab_result result = traces_play(&settings, alone);
     assert_int_equal(result.tokens_generated, 200);
     assert_int_equal(result.rounds, 200 - result.draft_tokens_agreed);
     assert_true(result.rounds < 200 / 4 && result.rounds >= 200 / 8);
     assert_int_equal(result.draft_tokens, result.draft_tokens_agreed);
     settings = settings_of(table(SOME));
-    result = play(&settings, alone);
+    result = traces_play(&settings, alone);
     assert_int_equal(result.rounds, 200 - result.draft_tokens_agreed);
     assert_true(result.draft_tokens > result.draft_tokens_agreed && result.draft_tokens_agreed > 0);
     traces_set(&settings, "sched.speculate=1");
-    assert_true(play(&settings, alone).draft_tokens_agreed < result.draft_tokens_agreed);
+    assert_true(traces_play(&settings, alone).draft_tokens_agreed < result.draft_tokens_agreed);
 }
 
 /* The appliance's rule ends them, and tries again now and then. */
@@ -208,7 +198,7 @@ static void test_drafts_that_never_agree_become_few(void **state)
 {
     (void)state;
     struct lab_settings settings = settings_of(table(NEVER));
-    struct lab_result result = play(&settings, alone);
+    struct lab_result result = traces_play(&settings, alone);
     assert_int_equal(result.rounds, 200);
     assert_int_equal(result.draft_tokens_agreed, 0);
     assert_in_range(result.draft_tokens, 1, 200);       /* of up to 1,400 */
@@ -219,12 +209,12 @@ static void test_there_are_no_drafts_without_a_table_or_where_they_are_off(void 
     (void)state;
     struct lab_settings settings = settings_of(NULL);
     traces_set(&settings, "sched.speculate=7");
-    struct lab_result none = play(&settings, alone);
+    struct lab_result none = traces_play(&settings, alone);
     assert_int_equal(none.draft_tokens, 0);
     assert_int_equal(none.rounds, 200);
     settings = settings_of(table(ALWAYS));
     traces_set(&settings, "sched.speculate=0");
-    struct lab_result off = play(&settings, alone);
+    struct lab_result off = traces_play(&settings, alone);
     assert_int_equal(off.draft_tokens, 0);
     assert_true(off.steps == none.steps && off.makespan_s == none.makespan_s);
 }
@@ -239,11 +229,11 @@ static void test_a_full_batch_has_no_drafts(void **state)
         "program q 0 x\ncall 0 after=- gap=0 in=u:1 out=80\n";
     struct lab_settings settings = settings_of(table(ALWAYS));
     traces_set(&settings, "sched.batch=2");
-    struct lab_result result = play(&settings, two);
+    struct lab_result result = traces_play(&settings, two);
     assert_int_equal(result.draft_tokens, 0);
     assert_int_equal(result.rounds, 80);
     traces_set(&settings, "sched.batch=3");
-    result = play(&settings, two);
+    result = traces_play(&settings, two);
     assert_true(result.draft_tokens > 0 && result.rounds < 80);
 }
 
@@ -254,8 +244,8 @@ static void test_a_program_has_the_drafts_of_its_class(void **state)
     static const char react[] =
         "agentix-trace 1\nprogram p 0 react\ncall 0 after=- gap=0 in=u:1 out=200\n";
     struct lab_settings settings = settings_of(table(SOME));
-    uint64_t others = play(&settings, alone).draft_tokens_agreed;
-    assert_true(play(&settings, react).draft_tokens_agreed > others + 30);
+    uint64_t others = traces_play(&settings, alone).draft_tokens_agreed;
+    assert_true(traces_play(&settings, react).draft_tokens_agreed > others + 30);
 }
 
 int main(void)

@@ -20,17 +20,6 @@ static const char three_calls[] =
     "call 1 after=0 gap=0 in=p:0+o:0+u:3 out=2\n"
     "program b 0 x\ncall 0 after=- gap=0 in=u:40 out=4\n";
 
-static struct lab_result play(const struct lab_settings *settings, const char *text)
-{
-    struct lab_result result;
-    struct trace trace;
-    trace_text_load(&trace, text);
-    assert_int_equal(lab_run(settings, &trace, &result), LAB_EXIT_OK);
-    trace_free(&trace);
-    assert_int_equal(result.all.completed, result.programs);
-    return result;
-}
-
 static void kill_engine(struct lab_settings *settings, uint32_t engine, uint64_t at_us,
                         uint64_t for_us)
 {
@@ -44,7 +33,7 @@ static void test_engines_add_up_to_the_whole(void **state)
         struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
         settings.engines = engines;
         settings.programs = 64;
-        struct lab_result result = play(&settings, three_calls);
+        struct lab_result result = traces_play(&settings, three_calls);
         uint64_t calls = 0, prompt_tokens = 0, cached_tokens = 0, busy_us = 0;
         assert_int_equal(result.engines_count, engines);
         for (uint32_t i = 0; i < engines; i++) {
@@ -66,7 +55,7 @@ static void test_death_costs_the_step_in_flight(void **state)
     (void)state;
     struct lab_settings settings = traces_settings("plas", "unit");
     kill_engine(&settings, 0, 2500000, 5000000);
-    struct lab_result result = play(&settings, one_call);
+    struct lab_result result = traces_play(&settings, one_call);
     assert_true(result.makespan_s == 9.5);
     assert_true(result.busy_s == 4.5);
     assert_int_equal(result.engines[0].busy_us, 4500000);
@@ -79,7 +68,7 @@ static void test_death_at_the_end_of_a_step_comes_first(void **state)
     (void)state;
     struct lab_settings settings = traces_settings("plas", "unit");
     kill_engine(&settings, 0, 2000000, 5000000);
-    assert_true(play(&settings, one_call).makespan_s == 10);
+    assert_true(traces_play(&settings, one_call).makespan_s == 10);
 }
 
 /* Before the first call, twice, and again while it is down: back at 8 s. */
@@ -90,7 +79,7 @@ static void test_engine_is_back_after_its_last_death(void **state)
     kill_engine(&settings, 0, 0, 1000000);
     kill_engine(&settings, 0, 500000, 7500000);
     kill_engine(&settings, 0, 3000000, 1000000);
-    struct lab_result result = play(&settings, one_call);
+    struct lab_result result = traces_play(&settings, one_call);
     assert_true(result.makespan_s == 12);
     assert_int_equal(result.engines[0].deaths, 3);
 }
@@ -105,7 +94,7 @@ static void test_deaths_lose_no_call(void **state)
     for (uint32_t i = 0; i < LAB_DEATHS_MAX; i++) {
         kill_engine(&settings, i % 3, 100000 + 70000 * i, 50000);
     }
-    struct lab_result result = play(&settings, three_calls);
+    struct lab_result result = traces_play(&settings, three_calls);
     assert_int_equal(result.calls, 300);
     assert_int_equal(result.engines[0].calls + result.engines[1].calls + result.engines[2].calls,
                      300);
@@ -121,7 +110,7 @@ static void test_death_after_the_end_does_not_count(void **state)
     (void)state;
     struct lab_settings settings = traces_settings("plas", "unit");
     kill_engine(&settings, 0, 60000000, 5000000);
-    struct lab_result result = play(&settings, one_call);
+    struct lab_result result = traces_play(&settings, one_call);
     assert_true(result.makespan_s == 4);
     assert_int_equal(result.engines[0].deaths, 0);
 }

@@ -23,22 +23,11 @@ static const char figure_2[] =
     "program d 0 short\n"
     "call 0 after=- gap=0 in=u:1 out=4\n";
 
-static struct lab_result play(const struct lab_settings *settings, const char *text)
-{
-    struct lab_result result;
-    struct trace trace;
-    trace_text_load(&trace, text);
-    assert_int_equal(lab_run(settings, &trace, &result), LAB_EXIT_OK);
-    trace_free(&trace);
-    assert_int_equal(result.all.completed, result.programs);
-    return result;
-}
-
 static void test_figure_2_fcfs_waits_18_units(void **state)
 {
     (void)state;
     struct lab_settings settings = traces_settings("fcfs", "unit");
-    struct lab_result result = play(&settings, figure_2);
+    struct lab_result result = traces_play(&settings, figure_2);
     assert_true(result.wait_s_total == 18);
     assert_true(result.makespan_s == 14);
     assert_int_equal(result.calls, 10);
@@ -51,7 +40,7 @@ static void test_figure_2_mlfq_waits_18_units(void **state)
     struct lab_settings settings = traces_settings("mlfq", "unit");
     traces_set(&settings, "sched.queues=2");
     traces_set(&settings, "sched.quantum=4s");
-    assert_true(play(&settings, figure_2).wait_s_total == 18);
+    assert_true(traces_play(&settings, figure_2).wait_s_total == 18);
 }
 
 /* K = 16, quanta and ranges of a unit, and a running call wins a tie. */
@@ -62,11 +51,11 @@ static void test_figure_2_plas_waits_12_units(void **state)
     traces_set(&settings, "sched.queues=16");
     traces_set(&settings, "sched.quantum_growth=1");
     settings.demoted_to_head = true;
-    struct lab_result result = play(&settings, figure_2);
+    struct lab_result result = traces_play(&settings, figure_2);
     assert_true(result.wait_s_total == 12);
     assert_true(result.makespan_s == 14);
     settings.demoted_to_head = false;
-    assert_true(play(&settings, figure_2).wait_s_total < 18);
+    assert_true(traces_play(&settings, figure_2).wait_s_total < 18);
 }
 
 /* Shortest programs first: C and D never wait, then A 3 s and B 4 s for a place. */
@@ -74,12 +63,12 @@ static void test_figure_2_srpt_waits_7_units(void **state)
 {
     (void)state;
     struct lab_settings settings = traces_settings("srpt", "unit");
-    struct lab_result result = play(&settings, figure_2);
+    struct lab_result result = traces_play(&settings, figure_2);
     assert_true(result.wait_s_total == 7);
     assert_true(result.makespan_s == 14);
     assert_string_equal(result.policy, "srpt");
     traces_set(&settings, "sched.policy=fcfs");     /* later words win */
-    result = play(&settings, figure_2);
+    result = traces_play(&settings, figure_2);
     assert_true(result.wait_s_total == 18);
     assert_string_equal(result.policy, "fcfs");
 }
@@ -90,7 +79,7 @@ static void test_response_time_is_the_critical_path_without_gaps(void **state)
 {
     (void)state;
     struct lab_settings settings = traces_settings("plas", "unit");
-    struct lab_result result = play(&settings,
+    struct lab_result result = traces_play(&settings,
         "agentix-trace 1\nprogram p 0 x\n"
         "call 0 after=- gap=0 in=s:doc:20 out=2\n"
         "call 1 after=0 gap=0 in=p:0+o:0+u:3 out=3\n"
@@ -113,7 +102,7 @@ static void test_programs_beyond_the_trace_are_new_ones(void **state)
     struct lab_settings settings = traces_settings("fcfs", "unit");
     settings.programs = 8;
     settings.offline = true;
-    struct lab_result result = play(&settings, figure_2);
+    struct lab_result result = traces_play(&settings, figure_2);
     assert_int_equal(result.calls, 20);
     assert_int_equal(result.tokens_generated, 2 * 26);
 }
@@ -129,9 +118,9 @@ static void test_tenants_share_no_prefix(void **state)
         "program c 120000000 ann\ncall 0 after=- gap=0 in=s:doc:64+u:8 out=4\n";
     struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
     traces_set(&settings, "kv.retain_drop=1h");
-    assert_int_equal(play(&settings, text).cached_tokens, 128);
+    assert_int_equal(traces_play(&settings, text).cached_tokens, 128);
     settings.tenants = true;
-    assert_int_equal(play(&settings, text).cached_tokens, 64);
+    assert_int_equal(traces_play(&settings, text).cached_tokens, 64);
 }
 
 static void test_too_many_tenants_are_refused(void **state)
@@ -160,14 +149,15 @@ static void test_same_settings_give_the_same_run(void **state)
     settings.programs = 50;
     settings.rate = 20;
     settings.seed = 7;
-    struct lab_result first = play(&settings, figure_2), second = play(&settings, figure_2);
+    struct lab_result first = traces_play(&settings, figure_2);
+    struct lab_result second = traces_play(&settings, figure_2);
     first.wall_s = second.wall_s = first.scheduler_ns = second.scheduler_ns = 0;
     assert_memory_equal(&first.all, &second.all, sizeof first.all);
     assert_memory_equal(&first.steady, &second.steady, sizeof first.steady);
     assert_true(first.makespan_s == second.makespan_s && first.steps == second.steps);
     assert_true(first.wait_s_total == second.wait_s_total);
     settings.seed = 8;
-    assert_true(play(&settings, figure_2).wait_s_total != first.wait_s_total);
+    assert_true(traces_play(&settings, figure_2).wait_s_total != first.wait_s_total);
 }
 
 /* Blocks for one and a half calls, and a host tier of so many times that: the later one is
@@ -180,7 +170,7 @@ static struct lab_result play_in_a_small_pool(const char *host_ratio)
     traces_set(&settings, host_ratio);
     traces_set(&settings, "sched.quantum=30ms");
     traces_set(&settings, "sched.active_set=off");
-    struct lab_result result = play(&settings,
+    struct lab_result result = traces_play(&settings,
         "agentix-trace 1\n"
         "program p 0 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
         "program q 1000 x\ncall 0 after=- gap=0 in=u:60 out=60\n"
@@ -224,12 +214,12 @@ static void test_history_that_is_swapped_in_is_no_preempted_call(void **state)
     traces_set(&settings, "limits.context_tokens=128");
     traces_set(&settings, "kv.device_blocks=8");
     traces_set(&settings, "kv.host_ratio=4");
-    struct lab_result bulk = play(&settings, text);
+    struct lab_result bulk = traces_play(&settings, text);
     assert_int_equal(bulk.preemptions, 0);
     assert_int_equal(bulk.swap_in_calls, 1);
     assert_int_equal(bulk.swap_back_calls, 0);
     settings.block_copies = true;
-    struct lab_result alone = play(&settings, text);
+    struct lab_result alone = traces_play(&settings, text);
     assert_int_equal(alone.swap_in_blocks, bulk.swap_in_blocks);
     /* transfers * 1 ms less, blocks * 64 * 2.3 us more */
     double more_s = (double)(bulk.swap_in_blocks + bulk.swap_out_blocks) * 64 * 2.3e-6;
@@ -258,7 +248,7 @@ static void test_steps_wait_for_copies_as_the_engine_does(void **state)
     settings.cost = &machine;
     for (uint32_t kind = COST_COPIES_SERIAL; kind <= COST_COPIES_NEEDED; kind++) {
         machine.copies = (enum cost_copies)kind;
-        of_kind[kind] = play(&settings, text);
+        of_kind[kind] = traces_play(&settings, text);
         assert_true(of_kind[kind].copy_out_s == of_kind[0].copy_out_s);
         assert_true(of_kind[kind].copy_in_s == of_kind[0].copy_in_s);
     }
@@ -282,9 +272,9 @@ static void test_shared_prefix_is_read_once_or_for_each_row(void **state)
     struct cost_model machine = *settings.cost;
     settings.cost = &machine;
     machine.prefix_reads = COST_READS_ONCE;
-    struct lab_result once = play(&settings, text);
+    struct lab_result once = traces_play(&settings, text);
     machine.prefix_reads = COST_READS_EACH;
-    struct lab_result each = play(&settings, text);
+    struct lab_result each = traces_play(&settings, text);
     assert_true(each.kv_positions_read - once.kv_positions_read == 4 * 160);
     assert_true(each.read_s > once.read_s && each.compute_s == once.compute_s);
 }
@@ -297,18 +287,18 @@ static void test_host_of_a_system_works_between_its_steps(void **state)
     settings.system = "vllm";
     static const char text[] =
         "agentix-trace 1\nprogram p 0 x\ncall 0 after=- gap=0 in=u:8 out=10\n";
-    struct lab_result published = play(&settings, text);
+    struct lab_result published = traces_play(&settings, text);
     settings.equal_host = true;
-    struct lab_result equal = play(&settings, text);
+    struct lab_result equal = traces_play(&settings, text);
     assert_true(published.host_s == 4e-3 && equal.host_s == 0.1e-3);
     assert_int_equal(published.steps, 10);
     assert_true(fabs(published.makespan_s - equal.makespan_s - 10 * 3.9e-3) < 1e-5);
     settings.system = "agentix";
     settings.equal_host = false;
-    assert_true(play(&settings, text).host_s == 0.1e-3);
+    assert_true(traces_play(&settings, text).host_s == 0.1e-3);
     settings.system = "vllm";
     settings.cost = cost_find("unit");
-    assert_true(play(&settings, text).host_s == 0);
+    assert_true(traces_play(&settings, text).host_s == 0);
 }
 
 /* A history of 43 positions, 11 of them in a partial block: one branch takes it over, the other
@@ -317,7 +307,7 @@ static void test_second_branch_pays_for_a_copy_on_the_device(void **state)
 {
     (void)state;
     struct lab_settings settings = traces_settings("plas", "a100-llama-3.1-8b");
-    struct lab_result result = play(&settings,
+    struct lab_result result = traces_play(&settings,
         "agentix-trace 1\n"
         "program p 0 x\ncall 0 after=- gap=0 in=u:40 out=4\n"
         "call 1 after=0 gap=0 in=p:0+o:0+u:20 out=1\n"
@@ -344,9 +334,9 @@ static void test_standby_takes_the_place_of_a_row_that_ended(void **state)
     traces_set(&settings, "sched.quantum=8s");
     traces_set(&settings, "sched.cut_steps=no");
     traces_set(&settings, "sched.standby=0");
-    struct lab_result without = play(&settings, text);
+    struct lab_result without = traces_play(&settings, text);
     settings.sets[settings.sets_count - 1] = "sched.standby=2";
-    struct lab_result with = play(&settings, text);
+    struct lab_result with = traces_play(&settings, text);
     assert_int_equal(with.tokens_generated, without.tokens_generated);
     assert_true(without.makespan_s == 32 && with.makespan_s == 26);
 }
@@ -366,9 +356,9 @@ static void test_step_ends_for_who_comes_and_for_who_goes(void **state)
     traces_set(&settings, "sched.steps_per_plan=8");
     traces_set(&settings, "sched.standby=0");
     traces_set(&settings, "sched.cut_steps=no");
-    struct lab_result whole = play(&settings, text);
+    struct lab_result whole = traces_play(&settings, text);
     settings.sets[settings.sets_count - 1] = "sched.cut_steps=yes";
-    struct lab_result cut = play(&settings, text);
+    struct lab_result cut = traces_play(&settings, text);
     assert_true(fabs(whole.all.jct.mean - (16 + (16 - 3.5) + (17 - 3.6)) / 3) < 1e-9);
     assert_true(fabs(cut.all.jct.mean - (16 + (8 - 3.5) + (9 - 3.6)) / 3) < 1e-9);
 }
@@ -382,10 +372,10 @@ static void test_calls_of_a_program_share_what_they_have_in_common(void **state)
         "call 0 after=- gap=0 in=s:doc:160 out=16\n"
         "call 1 after=0 gap=0 in=p:0+o:0+u:10 out=2\n";
     struct lab_settings settings = traces_settings("plas", "unit");
-    struct lab_result result = play(&settings, text);
+    struct lab_result result = traces_play(&settings, text);
     assert_true(result.cached_tokens >= 160 && result.cached_tokens < 186);
     settings.no_sharing = true;
-    assert_int_equal(play(&settings, text).cached_tokens, 0);
+    assert_int_equal(traces_play(&settings, text).cached_tokens, 0);
 }
 
 static void test_prompt_beyond_the_context_is_cut(void **state)
@@ -393,7 +383,7 @@ static void test_prompt_beyond_the_context_is_cut(void **state)
     (void)state;
     struct lab_settings settings = traces_settings("plas", "unit");
     traces_set(&settings, "limits.context_tokens=64");
-    struct lab_result result = play(&settings,
+    struct lab_result result = traces_play(&settings,
         "agentix-trace 1\nprogram p 0 x\n"
         "call 0 after=- gap=0 in=s:doc:50 out=10\n"
         "call 1 after=0 gap=0 in=p:0+o:0+u:30 out=10\n");
