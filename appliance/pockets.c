@@ -22,7 +22,7 @@
 #include "appliance/log.h"
 
 #define FIRST     16                /* what is open at boot lies below, more or less */
-#define OTHERS    256               /* of keeper and core, above */
+#define OTHERS    128               /* of keeper and core, places of the text port among them */
 #define READS_MAX 1000
 #define TCP_STATE_ESTABLISHED 1     /* in another one bytes are counted that are none */
 
@@ -71,8 +71,8 @@ void pockets_open(struct pockets *pockets, uint32_t count)
         pockets->count++;
     }
     if (pockets->count < count) {
-        log_event(LOG_WARN, "limits.connections = %u: the first %u outlive a core that dies, for "
-                  "others there are no descriptors (ulimit -n)", count, pockets->count);
+        log_event(LOG_WARN, "limits.connections = %u: %u of them can outlive a core that dies, for "
+                  "more there are no descriptors (ulimit -n)", count, pockets->count);
     }
 }
 
