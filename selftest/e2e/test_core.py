@@ -39,11 +39,13 @@ def stopped(pid):
 
 def leave_a_step(a, c):
     """A worker that is stopped in a step of a core that has died."""
-    worker = a.worker
+    worker, accepted = a.worker, a.stats()["calls_accepted"]
     c.start(1, PROMPT, max_tokens=900)
-    wait_for(lambda: a.stats()["calls_running"] == 1, "it has a step")
+    a.wait_stats(calls_accepted=accepted + 1)
     stop(worker)
-    c.start(2, PROMPT + [2], max_tokens=900)
+    c.start(2, PROMPT + [2], max_tokens=900)    # the first call may have ended meanwhile
+    a.wait_stats(calls_accepted=accepted + 2)
+    wait_for(lambda: a.stats()["calls_running"] >= 1, "it has a step still")
     kill_core(a)
     return worker
 
