@@ -32,6 +32,16 @@ void sim_core_may_die(struct sim *sim)
     }
 }
 
+/* A call that was accepted may find no engine any more, where the keeper has given one up. */
+static bool has_fewer_engines(const struct sim *sim)
+{
+    bool has_fewer = false;
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        has_fewer = has_fewer || sim->orders.engines[i].failure != NULL;
+    }
+    return has_fewer;
+}
+
 /* A call whose log probabilities have not been sent is computed again, and may find no place. */
 static void excuse_places(struct sim *sim)
 {
@@ -52,7 +62,7 @@ static void close_others(struct sim *sim)
 {
     sim->was_killed = sim_choose(sim, 2) == 1;
     sim->deaths_in_a_row += !sim->was_killed;
-    bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX;
+    bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX || has_fewer_engines(sim);
     for (uint32_t i = 0; i < sim->peers_seen; i++) {
         struct sim_peer *peer = &sim->peers[i];
         if (!peer->in_use || !peer->accepted || peer->server_closed) {
