@@ -39,7 +39,10 @@ def test_a_client_that_leaves_cancels_its_call_whatever_it_waits_for():
             with d.a.standing_still():
                 connection = d.send("POST", path, body)
                 d.a.wait_stats(calls_open=count)
+                frames = d.a.stats()["frames_received"]
                 connection.close()
+                wait_for(lambda: d.a.stats()["frames_received"] >= frames + count,
+                         "each is cancelled before it can end")
             cancelled += count
             d.a.wait_stats(calls_open=0, calls_cancelled=cancelled)
         assert d.a.stats()["calls_completed"] == 0
