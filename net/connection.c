@@ -281,21 +281,12 @@ bool net_connection_may_reply(const struct net *net, const struct net_connection
                WIRE_REPLY_BYTES_MAX * (connection->answers_due + 1);
 }
 
-static struct net_kept_connection *kept_of(struct net *net,
-                                           const struct net_connection *connection)
-{
-    return &net->kept.of[connection - net->connections];
-}
-
 uint8_t *net_connection_tail(struct net *net, struct net_connection *connection)
 {
-    struct net_span *span = &kept_of(net, connection)->unsent;
+    struct net_span *span = &net->kept.of[connection - net->connections].unsent;
     ASSERT(connection->unsent_first + connection->unsent_bytes <= net->settings.limits->send_bytes);
-    if (connection->unsent_first > 0) {
-        net_span_move(span, connection->unsent, span->base + connection->unsent_first,
+    net_span_to_front(span, connection->unsent, &connection->unsent_first,
                       connection->unsent_bytes);
-        connection->unsent_first = 0;
-    }
     return connection->unsent + connection->unsent_bytes;
 }
 
@@ -367,7 +358,7 @@ void net_connection_fail(struct net *net, uint32_t index, const struct wire_faul
 void net_connection_flush(struct net *net, uint32_t index, uint64_t now_us)
 {
     struct net_connection *connection = connection_at(net, index);
-    struct net_transfer *transfer = &kept_of(net, connection)->sent;
+    struct net_transfer *transfer = &net->kept.of[index].sent;
     while (connection->unsent_bytes > 0 && !connection->stalled) {
         net_transfer_ask(transfer);
         int64_t sent = net->world->send(net->world->self, connection->handle,

@@ -177,7 +177,6 @@ static bool send_accept(struct net *net, struct call *call, uint64_t now_us)
     }
     net_connection_push(net, connection, count, now_us);
     call->emit.accept_sent = true;
-    note(net, call);
     return true;
 }
 
@@ -254,7 +253,6 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
     net_connection_push(net, connection, count, now_us);
     call->emit.digest = wire_digest(call->emit.digest, tokens, tokens_count);
     call->emit.sent_tokens += tokens_count;
-    note(net, call);
     return true;
 }
 
@@ -370,9 +368,7 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     net_connection_wake(net, connection);
     if (call->generation == generation) {
         set_paused(net, call_index, now_us);
-        if (call->state == CALL_FINISHED) {
-            note(net, call);                /* its client has not read so far */
-        }
+        note(net, call);
     }
 }
 
@@ -430,6 +426,7 @@ static void send_calls(struct net *net, struct net_connection *connection, uint6
         }
         if (call->generation == generation) {
             set_paused(net, call_index, now_us);
+            note(net, call);
         }
     }
 }

@@ -419,18 +419,6 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
     keep_rest(connection, used, frames > 0, now_us);
 }
 
-/* Moves what the last pass has not acted on to the front. */
-static void settle(struct net *net, uint32_t index)
-{
-    struct net_connection *connection = &net->connections[index];
-    struct net_span *span = &net->kept.of[index].received;
-    if (connection->received_first > 0) {
-        net_span_move(span, connection->received, span->base + connection->received_first,
-                      connection->received_bytes);
-        connection->received_first = 0;
-    }
-}
-
 /* One receive; false when the connection is gone. */
 static bool receive(struct net *net, uint32_t index)
 {
@@ -468,7 +456,8 @@ void net_intake(struct net *net, uint32_t index, uint64_t now_us)
         net_connection_close(net, index);
         return;
     }
-    settle(net, index);
+    net_span_to_front(&net->kept.of[index].received, connection->received,
+                      &connection->received_first, connection->received_bytes);
     bool wants = connection->readable || connection->hangup;
     if (!net_connection_may_reply(net, connection)) {
         /* The client waits for the appliance: the time of its partial frame restarts. */

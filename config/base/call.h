@@ -122,7 +122,7 @@ struct call_foretold {
     uint32_t output_tokens;         /* of the call */
 };
 
-/* What net has told the client so far; its own. */
+/* What net has told the client so far; private to net. */
 struct call_emit {
     uint32_t sent_tokens;           /* generated tokens already framed */
     uint64_t digest;                /* over these */

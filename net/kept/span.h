@@ -47,6 +47,16 @@ static inline void net_span_move(struct net_span *span, uint8_t *buffer, uint64_
     net_span_go_on(span, buffer);
 }
 
+/* The same from index *first of the buffer on, which is 0 then. */
+static inline void net_span_to_front(struct net_span *span, uint8_t *buffer, uint32_t *first,
+                                     uint32_t bytes)
+{
+    if (*first > 0) {
+        net_span_move(span, buffer, span->base + *first, bytes);
+        *first = 0;
+    }
+}
+
 /* What a core has left can be a span of a buffer of so many bytes. */
 static inline int net_span_is_sane(const struct net_span *span, uint32_t capacity)
 {

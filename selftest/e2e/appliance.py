@@ -61,6 +61,16 @@ def stop(pid):
     wait_for(lambda: state(pid) == "T", "%d is stopped" % pid)
 
 
+@contextlib.contextmanager
+def stopped(pid):
+    """Stops the process for the block."""
+    stop(pid)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def listens(path):
     """True when a process listens: a unix socket has its name earlier than that."""
     with socket.socket(socket.AF_UNIX) as probe:
@@ -194,16 +204,10 @@ class Appliance:
     def core(self):
         return wait_for(lambda: self.children().get("agentix-core"), "a core")
 
-    @contextlib.contextmanager
     def standing_still(self):
         """Stops the worker for the block, so that no call that arrives in it ends in it, however
         fast the engine and however slow the test."""
-        worker = self.worker
-        stop(worker)
-        try:
-            yield
-        finally:
-            os.kill(worker, signal.SIGCONT)
+        return stopped(self.worker)
 
     def wait_stats(self, **wanted):
         """Waits until these statistics have these values."""

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """A core that dies has a successor: listeners, weights, workers and connections stay, and calls go
 on. One that dies too often ends the appliance."""
-import contextlib
 import os
 import signal
 import struct
 import tempfile
 
-from appliance import HANG_S, NOISE, Appliance, is_alive, stop, wait_for
+from appliance import HANG_S, NOISE, Appliance, is_alive, stop, stopped, wait_for
 from frames import STATUSES
 from protocol import (CANCELLED, IGNORE_EOS, PING, PROGRAM, TOKENS as TOKENS_FRAME, WANT_TEXT,
                       Client, frame)
@@ -26,15 +25,6 @@ def kill_core(a):
     core = a.core
     os.kill(core, signal.SIGKILL)
     wait_for(lambda: a.children().get("agentix-core", core) != core, "there is another core")
-
-
-@contextlib.contextmanager
-def stopped(pid):
-    stop(pid)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def leave_a_step(a, c):
