@@ -333,7 +333,8 @@ void invariants_note_plan(struct sim *sim, uint32_t index)
 }
 
 /* Only jobs that the last plan could promote: others have waited too long only since then. Those
- * are looked at whose first call can run, while no promoted job has a turn, or has had more. */
+ * are looked at whose first call can run, and waited then, while no promoted job has a turn, or has
+ * had more. */
 static void check_starvation_at(struct sim *sim, const struct sched_engine *engine)
 {
     const struct sched *sched = &sim->loop.sched;
@@ -350,6 +351,7 @@ static void check_starvation_at(struct sim *sim, const struct sched_engine *engi
         }
         const struct sched_job *job = &sched->jobs[call->job];
         if (job->ends[CALL_LIST_ALL].head != i || job->queue == 0 ||
+            call->waiting_since_us >= engine->step_submitted_us ||
             job->waiting_since_us >= engine->step_submitted_us) {
             continue;
         }
