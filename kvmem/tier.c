@@ -125,7 +125,9 @@ static void count_share(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shel
         ASSERT(change > 0 || share->cached > 0);
         share->cached += (uint32_t)change;
         tier->within += share->is_within ? (uint32_t)change : 0;
-        kvmem_tier_judge(kv, tier, account);
+        if (kv->has_shares) {
+            kvmem_tier_judge(kv, tier, account);
+        }
     }
 }
 
