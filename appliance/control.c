@@ -70,6 +70,14 @@ void control_begin_core(struct control *control, bool was_killed)
     atomic_store(&control->admissions_taken, atomic_load(&control->admissions));
     atomic_store(&control->core_was_killed, was_killed);
     atomic_fetch_add(&control->core_restarts, 1);
+    syscall(SYS_futex, &control->core_restarts, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void control_await_core(struct control *control, uint32_t core_restarts)
+{
+    while (atomic_load(&control->core_restarts) == core_restarts) {
+        syscall(SYS_futex, &control->core_restarts, FUTEX_WAIT, core_restarts, NULL, NULL, 0);
+    }
 }
 
 void control_adopt(struct control_view *view, const struct control_engine *control)

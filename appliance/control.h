@@ -78,7 +78,8 @@ struct control {
     uint32_t engines_count;             /* set at boot */
     _Atomic uint32_t admissions;        /* each a struct config_admission in the pipe */
     uint64_t idle_us;                   /* how long core and keeper may wait while all is quiet */
-    _Atomic uint32_t core_restarts;     /* cores that took over from one that had died, */
+    _Atomic uint32_t core_restarts;     /* cores that took over from one that had died, futex of the
+                                           core that waits for it, */
     _Atomic uint32_t core_was_killed;   /* and whether the last was killed, rather than failed */
     _Atomic uint32_t slices;            /* of the weights that were looked at since boot, and */
     _Atomic uint32_t damages;           /* those that were not what they had been */
@@ -108,6 +109,9 @@ void control_hush(int bell);
 void control_begin(struct control_engine *control, uint32_t epoch);
 /* Keeper: there is no core now; the next one takes over, and writes the core's words. */
 void control_begin_core(struct control *control, bool was_killed);
+/* A core that waits, with `core_restarts` as it was before its start: returns when it is to take
+ * over. */
+void control_await_core(struct control *control, uint32_t core_restarts);
 /* The part of it that is of one engine: its last step is that of a core that has died. */
 void control_leave(struct control_engine *control);
 /* Core, before all else: the steps up to now are not its own. The worker is ready once it has done

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the core role. Takes its arena, builds the loop, seals, then runs passes until it has
- * drained.
+ * drained. One that is to take over when another dies waits between the first two: to find memory
+ * for it takes longer than the rest, and at times ten times as long.
  * Invariant: after seal_process() this process allocates, opens and starts nothing.
  * Owner: one thread; the keeper reaches it by the control page only.
  */
@@ -9,6 +10,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -46,18 +48,23 @@ static const char *wait_of(const struct control_engine *control)
 }
 
 /* What the keeper has written lies in the pipe as a whole. */
-static bool read_admission(const struct shared *shared, struct config_admission *admission)
+static void read_whole(const struct shared *shared, struct config_admission *admission)
 {
     uint8_t *bytes = (uint8_t *)admission;
-    uint32_t taken = atomic_load(&shared->control->admissions_taken);
-    if (atomic_load(&shared->control->admissions) == taken) {
-        return false;
-    }
     for (size_t count = 0; count < sizeof *admission;) {
         ssize_t got = read(shared->admission_pipe[0], bytes + count, sizeof *admission - count);
         ASSERT(got > 0);
         count += (size_t)got;
     }
+}
+
+static bool read_admission(const struct shared *shared, struct config_admission *admission)
+{
+    uint32_t taken = atomic_load(&shared->control->admissions_taken);
+    if (atomic_load(&shared->control->admissions) == taken) {
+        return false;
+    }
+    read_whole(shared, admission);
     return true;
 }
 
@@ -124,40 +131,54 @@ static void tell_refusals(struct loop *loop)
     refused_tell(&loop->net, &moment);
 }
 
-static void build(struct loop *loop, struct world_linux *world, const struct boot *boot)
+static void expect_ok(enum boot_exit exit_status)
 {
-    struct arena arena, kept = boot->kept_arena;
+    if (exit_status != BOOT_EXIT_OK) {
+        _exit(exit_status);
+    }
+}
+
+/* All that does not depend on when it serves. */
+static void prepare(const struct boot *boot, const char *name, struct arena *arena)
+{
+    prctl(PR_SET_NAME, name);
+    log_role("core");
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    if (arena_map(arena, memory_plan_bytes(&boot->plan, MEMORY_CORE), false) != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
+        _exit(BOOT_EXIT_MEMORY);
+    }
+    expect_ok(seal_prepare(boot));
+}
+
+static void build(struct loop *loop, struct world_linux *world, const struct boot *boot,
+                  const struct config_admission *admission, struct arena *arena)
+{
+    struct arena kept = boot->kept_arena;
     struct loop_settings settings;
     boot_loop_settings(boot, &settings);
     settings.kept = &kept;
     settings.was_killed = atomic_load(&boot->shared.control->core_was_killed) != 0;
-    if (arena_map(&arena, memory_plan_bytes(&boot->plan, MEMORY_CORE), false) != STATUS_OK ||
-        world_linux_init(world, &boot->shared, &boot->step, &boot->pockets) != STATUS_OK) {
-        log_event(LOG_ERROR, "boot failed: cannot reserve the core's memory");
+    if (admission != NULL) {
+        settings.keys = &admission->keys;
+        config_access_admit(&settings.access, &admission->access);
+    }
+    if (world_linux_init(world, &boot->shared, &boot->step, &boot->pockets) != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: epoll");
         _exit(BOOT_EXIT_MEMORY);
     }
-    loop_init(loop, &settings, &world->world, &arena);
+    loop_init(loop, &settings, &world->world, arena);
     recall_canaries(loop, boot->shared.control);
-    config_keys_wipe(boot->keys);
-    ASSERT(arena.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
+    ASSERT(arena->used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
     ASSERT(kept.used_bytes == memory_plan_bytes(&boot->plan, MEMORY_KEPT));
-    arena_seal(&arena);
+    arena_seal(arena);
+    expect_ok(seal_process(SEAL_CORE, boot, world->epoll));
 }
 
-_Noreturn void core_run(const struct boot *boot)
+static _Noreturn void serve(struct loop *loop, const struct boot *boot)
 {
-    static struct loop loop;
-    static struct world_linux world;
-    prctl(PR_SET_NAME, "agentix-core");
-    log_role("core");
-    signal(SIGUSR1, SIG_IGN);
-    signal(SIGUSR2, SIG_IGN);
-    build(&loop, &world, boot);
-    enum boot_exit sealed = seal_process(SEAL_CORE, boot, world.epoll);
-    if (sealed != BOOT_EXIT_OK) {
-        _exit(sealed);
-    }
-    loop_listen_text(&loop, boot->listeners[BOOT_LISTENER_TEXT]);
+    loop_listen_text(loop, boot->listeners[BOOT_LISTENER_TEXT]);
     const int32_t listeners[NET_LISTENERS_MAX] = {
         [NET_LISTENER_LOCAL] = boot->listeners[BOOT_LISTENER_UNIX],
         [NET_LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
@@ -169,14 +190,42 @@ _Noreturn void core_run(const struct boot *boot)
         read_orders(boot->shared.control, &orders);
         bool is_new = read_admission(&boot->shared, &admission);
         orders.admission = is_new ? &admission : NULL;
-        goes_on = loop_pass(&loop, &orders, listeners);
+        goes_on = loop_pass(loop, &orders, listeners);
         if (is_new) {
             config_keys_wipe(&admission.keys);
             atomic_fetch_add(&boot->shared.control->admissions_taken, 1);
         }
-        tell_refusals(&loop);
-        keep_canaries(&loop, boot->shared.control);
-        report(&loop, &orders, boot->shared.control);
+        tell_refusals(loop);
+        keep_canaries(loop, boot->shared.control);
+        report(loop, &orders, boot->shared.control);
     }
     _exit(BOOT_EXIT_OK);
+}
+
+static struct loop the_loop;
+static struct world_linux the_world;
+
+_Noreturn void core_run(const struct boot *boot)
+{
+    struct arena arena;
+    prepare(boot, "agentix-core", &arena);
+    build(&the_loop, &the_world, boot, NULL, &arena);
+    config_keys_wipe(boot->keys);
+    serve(&the_loop, boot);
+}
+
+/* The keys come with the order to take over: those of its fork may have been replaced. */
+_Noreturn void core_wait(const struct boot *boot, uint32_t core_restarts)
+{
+    static struct config_admission admission;
+    const struct arena *kept = &boot->kept_arena;
+    struct arena arena;
+    prepare(boot, "agentix-next", &arena);
+    (void)!madvise(kept->base, kept->size_bytes, MADV_POPULATE_WRITE);
+    control_await_core(boot->shared.control, core_restarts);
+    prctl(PR_SET_NAME, "agentix-core");
+    read_whole(&boot->shared, &admission);
+    build(&the_loop, &the_world, boot, &admission, &arena);
+    config_keys_wipe(&admission.keys);
+    serve(&the_loop, boot);
 }

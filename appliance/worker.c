@@ -126,7 +126,10 @@ _Noreturn void worker_run(const struct boot *boot, uint32_t engine, uint32_t epo
         log_event(LOG_ERROR, "shared memory cannot be made read-only");
         _exit(BOOT_EXIT_SYSTEM);
     }
-    enum boot_exit sealed = seal_process(SEAL_WORKER, boot, -1);
+    enum boot_exit sealed = seal_prepare(boot);
+    if (sealed == BOOT_EXIT_OK) {
+        sealed = seal_process(SEAL_WORKER, boot, -1);
+    }
     if (sealed != BOOT_EXIT_OK) {
         _exit(sealed);
     }

@@ -86,6 +86,11 @@ static void add_weights(struct boot *boot)
     }
 }
 
+bool plan_has_next_core(const struct boot *boot)
+{
+    return boot->options.appliance_core_failures.number != 1;
+}
+
 static void fill(struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
@@ -103,6 +108,10 @@ static void fill(struct boot *boot)
         gpu_plan_memory(&boot->plan, &boot->engine, &boot->gguf->shape);
     } else {
         kernels_plan_memory(&boot->plan, &boot->engine, &boot->gguf->shape);
+    }
+    if (plan_has_next_core(boot)) {
+        memory_plan_add(&boot->plan, MEMORY_NEXT, "the next core", 1,
+                        memory_plan_bytes(&boot->plan, MEMORY_CORE));
     }
 }
 

@@ -35,6 +35,8 @@ uint64_t plan_kind_bytes(const struct boot *boot, enum memory_kind kind);
 uint64_t plan_total_bytes(const struct boot *boot);
 /* Of the process that has the most of it: what memory.lock = yes locks. */
 uint64_t plan_process_bytes(const struct boot *boot);
+/* True when a core that dies has a successor, which waits with memory of its own. */
+bool plan_has_next_core(const struct boot *boot);
 /* Of KV, both tiers, of all engines, in the machine's memory. */
 uint64_t plan_kv_bytes(const struct boot *boot);
 

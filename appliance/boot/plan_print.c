@@ -33,7 +33,7 @@ static void print_sums(const struct boot *boot)
 {
     const struct memory_plan *plan = &boot->plan;
     for (uint32_t kind = 0; kind < MEMORY_COUNT; kind++) {
-        bool is_rare = kind == MEMORY_DEVICE || kind == MEMORY_SELFTEST;
+        bool is_rare = kind == MEMORY_DEVICE || kind == MEMORY_SELFTEST || kind == MEMORY_NEXT;
         if (is_rare && memory_plan_bytes(plan, kind) == 0) {
             continue;
         }
@@ -137,7 +137,11 @@ static void print_account(const struct boot *boot)
     }
     print_weights(boot);
     print_kv(boot);
-    print_line("rest", total - weights - plan_kv_bytes(boot), "all other rows");
+    uint64_t next = plan_kind_bytes(boot, MEMORY_NEXT);
+    if (next > 0) {
+        print_line("next core", next, "it waits to take over, should the core die");
+    }
+    print_line("rest", total - weights - plan_kv_bytes(boot) - next, "all other rows");
     if (total > available) {
         print_line("missing", total - available, "");
     } else if (available != MEMORY_UNBOUNDED) {

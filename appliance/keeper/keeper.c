@@ -9,8 +9,8 @@
  *
  * A core that a signal ends, while workers serve, has a successor: the listeners are the keeper's
  * too, so clients that come wait for it, and it takes over the workers as they are, and connections
- * with their calls (pockets.h, net/kept/). One that fails too often, or that ends by itself,
- * ends the appliance with its exit status.
+ * with their calls (pockets.h, net/kept/). It has been forked before and waits, with its memory.
+ * One that fails too often, or that ends by itself, ends the appliance with its exit status.
  *
  * Bounds: it wakes up every GUARD_TICK_US, and every control->idle_us while the core is quiet.
  */
@@ -27,8 +27,10 @@
 
 #include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
+#include "appliance/boot/plan.h"
 #include "appliance/clock.h"
 #include "appliance/core.h"
+#include "appliance/health.h"
 #include "appliance/keeper/guard.h"
 #include "appliance/keeper/notify.h"
 #include "appliance/keeper/reload.h"
@@ -37,12 +39,15 @@
 #include "appliance/seal/keeper.h"
 
 #define END_TICKS 10                /* for a core that was told to end now */
+#define NEXT_PAUSE_TICKS 50         /* before another core waits, if the last ended in its wait */
 
 struct keeper {
     struct boot *boot;
     pid_t pid;                      /* its own */
     pid_t core;                     /* -1: there is none */
     uint64_t core_since_us;
+    pid_t next_core;                /* a core that waits; -1: there is none */
+    uint32_t next_pause_ticks;      /* before there is one */
     struct guard core_guard;        /* how often cores have failed */
     uint64_t ticked_us;
     bool serves;                    /* workers have been started */
@@ -81,6 +86,15 @@ static void follow(const struct keeper *keeper)
     }
 }
 
+/* In a core. */
+static void begin_core(struct keeper *keeper)
+{
+    follow(keeper);
+    notify_close(&keeper->notify);
+    reload_close(keeper->boot, true);
+    boot_forget_worker(keeper->boot);
+}
+
 static enum boot_exit fork_core(struct keeper *keeper)
 {
     keeper->core_since_us = clock_us(CLOCK_MONOTONIC);
@@ -90,14 +104,52 @@ static enum boot_exit fork_core(struct keeper *keeper)
         return BOOT_EXIT_SYSTEM;
     }
     if (keeper->core == 0) {
-        follow(keeper);
-        notify_close(&keeper->notify);
-        reload_close(keeper->boot, true);
-        boot_forget_worker(keeper->boot);
+        begin_core(keeper);
         core_run(keeper->boot);
     }
     reload_begin(&keeper->reload);
     return BOOT_EXIT_OK;
+}
+
+/* ---- the core that waits --------------------------------------------------------------------- */
+
+/* There is one once the core serves, so that it takes no time from that. */
+static bool next_core_is_due(const struct keeper *keeper)
+{
+    const struct control *control = keeper->boot->shared.control;
+    return keeper->next_core <= 0 && keeper->next_pause_ticks == 0 && keeper->serves &&
+           plan_has_next_core(keeper->boot) && atomic_load(&control->stop) == CONTROL_RUN &&
+           atomic_load(&control->health) != HEALTH_STARTING;
+}
+
+static void keep_next_core(struct keeper *keeper)
+{
+    const struct control *control = keeper->boot->shared.control;
+    keeper->next_pause_ticks -= keeper->next_core <= 0 && keeper->next_pause_ticks > 0;
+    if (!next_core_is_due(keeper) ||
+        clock_us(CLOCK_MONOTONIC) - keeper->core_since_us < GUARD_TICK_US) {
+        return;
+    }
+    uint32_t restarts = atomic_load(&control->core_restarts);
+    keeper->next_pause_ticks = NEXT_PAUSE_TICKS;
+    keeper->next_core = fork();
+    if (keeper->next_core == 0) {
+        begin_core(keeper);
+        core_wait(keeper->boot, restarts);
+    }
+}
+
+/* True when it has the keys, and is the core. */
+static bool call_next_core(struct keeper *keeper)
+{
+    if (keeper->next_core <= 0 || !reload_hand_over(&keeper->reload)) {
+        return false;
+    }
+    keeper->core = keeper->next_core;
+    keeper->core_since_us = clock_us(CLOCK_MONOTONIC);
+    keeper->next_core = -1;
+    keeper->next_pause_ticks = 0;
+    return true;
 }
 
 /* In a worker, with `context` as it is in the keeper. */
@@ -149,10 +201,11 @@ static bool replace_core(struct keeper *keeper, enum boot_exit exit_status, bool
         return false;
     }
     wait_for_turn(keeper);
+    bool is_there = call_next_core(keeper);
     control_begin_core(keeper->boot->shared.control, was_killed);
     log_event(LOG_WARN, "another core takes over: connections and calls go on, workflows are "
               "lost");
-    return fork_core(keeper) == BOOT_EXIT_OK;
+    return is_there || fork_core(keeper) == BOOT_EXIT_OK;
 }
 
 /* Reaps the children that have ended; true when there is no core any more. */
@@ -161,6 +214,10 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
     int wait_status = 0;
     pid_t pid = 0;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
+        if (pid == keeper->next_core) {
+            keeper->next_core = -1;
+            continue;
+        }
         if (pid != keeper->core) {
             workers_reap(&keeper->workers, pid, wait_status);
             continue;
@@ -209,6 +266,7 @@ static void act_on_tick(struct keeper *keeper)
     bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
     reload_tick(&keeper->reload);
     workers_tick(&keeper->workers, stop_now);
+    keep_next_core(keeper);
     if (has_waited(&keeper->waited_ticks, stop_now)) {
         log_event(LOG_ERROR, "core does not end: killed");
         kill(keeper->core, SIGKILL);
@@ -221,6 +279,10 @@ static void end_children(struct keeper *keeper)
         kill(keeper->core, SIGKILL);
         waitpid(keeper->core, NULL, 0);
     }
+    if (keeper->next_core > 0) {
+        kill(keeper->next_core, SIGKILL);
+        waitpid(keeper->next_core, NULL, 0);
+    }
     workers_end(&keeper->workers);
 }
 
@@ -229,7 +291,7 @@ static struct timespec tick_of(const struct keeper *keeper)
     const struct control *control = keeper->boot->shared.control;
     bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
                     atomic_load(&control->stop) == CONTROL_RUN &&
-                    keeper->workers.weights.state == WEIGHTS_WHOLE &&
+                    keeper->workers.weights.state == WEIGHTS_WHOLE && !next_core_is_due(keeper) &&
                     control->idle_us > GUARD_TICK_US;
     uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
     return (struct timespec){.tv_sec = (time_t)(us / 1000000),
@@ -294,7 +356,7 @@ static enum boot_exit load_and_serve(struct keeper *keeper)
 static void init(struct keeper *keeper, struct boot *boot)
 {
     const struct options *options = &boot->options;
-    *keeper = (struct keeper){.boot = boot, .pid = getpid(), .core = -1};
+    *keeper = (struct keeper){.boot = boot, .pid = getpid(), .core = -1, .next_core = -1};
     keeper->workers = (struct workers){.boot = boot, .begin = begin_worker, .context = keeper};
     workers_init(&keeper->workers);
     guard_init(&keeper->core_guard, &(struct guard_settings){

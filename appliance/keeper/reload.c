@@ -162,6 +162,21 @@ bool reload_renew(struct reload *reload)
     return status == STATUS_OK;
 }
 
+bool reload_hand_over(struct reload *reload)
+{
+    static struct config_admission admission;
+    struct boot *boot = reload->boot;
+    admission = (struct config_admission){.access = boot->access, .keys = *boot->keys};
+    ssize_t count = write(boot->shared.admission_pipe[1], &admission, sizeof admission);
+    config_keys_wipe(&admission.keys);
+    if (count != (ssize_t)sizeof admission) {
+        empty_pipe(&boot->shared);
+        return false;
+    }
+    config_keys_wipe(boot->keys);
+    return true;
+}
+
 void reload_tick(struct reload *reload)
 {
     const struct control *control = reload->boot->shared.control;

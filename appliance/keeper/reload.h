@@ -23,6 +23,8 @@ void reload_begin(struct reload *reload);
 /* The core has ended: reads the keys for the next one, and no other option. False: not so, the log
  * says why. */
 bool reload_renew(struct reload *reload);
+/* The core that waits gets what was read by the pipe. False: it is to be forked with it. */
+bool reload_hand_over(struct reload *reload);
 /* SIGHUP has come, or may have come before. */
 void reload_signal(struct reload *reload);
 void reload_tick(struct reload *reload);

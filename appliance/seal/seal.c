@@ -118,6 +118,20 @@ static enum boot_exit load_filter(enum seal_role role, const int *descriptors)
     return BOOT_EXIT_OK;
 }
 
+enum boot_exit seal_prepare(const struct boot *boot)
+{
+    touch_stack();
+    enum boot_exit exit_status = boot_lock_memory(boot);
+    if (exit_status == BOOT_EXIT_OK && IS_SEALED) {
+        exit_status = fix_limits(boot);
+    }
+    if (exit_status == BOOT_EXIT_OK && rights_drop() != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: capabilities: %s", strerror(errno));
+        exit_status = BOOT_EXIT_SYSTEM;
+    }
+    return exit_status;
+}
+
 enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int epoll)
 {
     const int descriptors[DESCRIPTORS] = {
@@ -131,19 +145,7 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
         [POCKETS] = boot->pockets.first,
         [POCKETS_END] = boot->pockets.first + 2 * (int)boot->pockets.count,
     };
-    touch_stack();
-    enum boot_exit exit_status = boot_lock_memory(boot);
-    if (exit_status == BOOT_EXIT_OK && IS_SEALED) {
-        exit_status = fix_limits(boot);
-    }
-    if (exit_status == BOOT_EXIT_OK && rights_drop() != STATUS_OK) {
-        log_event(LOG_ERROR, "boot failed: capabilities: %s", strerror(errno));
-        exit_status = BOOT_EXIT_SYSTEM;
-    }
     heap_seal();
-    if (exit_status != BOOT_EXIT_OK) {
-        return exit_status;
-    }
     if (!IS_SEALED) {
         log_event(LOG_WARN, "not sealed: a build with sanitizers");
         return BOOT_EXIT_OK;

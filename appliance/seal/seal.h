@@ -9,7 +9,10 @@
 
 enum seal_role { SEAL_CORE, SEAL_WORKER, SEAL_ROLES };
 
-/* Touches the stack, locks memory (memory.lock), drops what rights are left, seals the heap, fixes
- * the limits of stack and descriptors, loads the filter into every thread of the process. `epoll`
- * -1: none. If the result is not OK, the log says why, and the process must end. */
+/* Touches the stack, locks memory (memory.lock), fixes the limits of stack and descriptors, drops
+ * what rights are left: once all memory is mapped. If the result is not OK, the log says why, and
+ * the process must end. */
+MUST_CHECK enum boot_exit seal_prepare(const struct boot *boot);
+/* After that: seals the heap, loads the filter into every thread of the process. `epoll` -1: none.
+ * As before, if the result is not OK. */
 MUST_CHECK enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int epoll);

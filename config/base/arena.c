@@ -10,8 +10,8 @@
 
 const char *memory_kind_name(enum memory_kind kind)
 {
-    static const char *const names[MEMORY_COUNT] = {"core",    "kept",   "shared", "model",
-                                                  "weights", "engine", "device", "selftest"};
+    static const char *const names[MEMORY_COUNT] = {
+        "core", "next", "kept", "shared", "model", "weights", "engine", "device", "selftest"};
     ASSERT(kind < MEMORY_COUNT);
     return names[kind];
 }

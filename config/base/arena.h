@@ -22,6 +22,7 @@
 
 enum memory_kind {
     MEMORY_CORE,      /* the core's tables: private */
+    MEMORY_NEXT,      /* the same of the core that waits to take over */
     MEMORY_KEPT,      /* what the successor of a core that dies takes up: shared by cores alone */
     MEMORY_SHARED,    /* control page and step records: core and worker */
     MEMORY_MODEL,     /* vocabulary and header: read once, inherited by every role */

@@ -204,6 +204,11 @@ class Appliance:
     def core(self):
         return wait_for(lambda: self.children().get("agentix-core"), "a core")
 
+    @property
+    def next_core(self):
+        """The core that waits to take over."""
+        return wait_for(lambda: self.children().get("agentix-next"), "a core waits")
+
     def standing_still(self):
         """Stops the worker for the block, so that no call that arrives in it ends in it, however
         fast the engine and however slow the test."""

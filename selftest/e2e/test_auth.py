@@ -172,13 +172,13 @@ def test_only_the_core_keeps_the_keys():
         with Client(a.tcp, key=(b"me", secret)) as c:
             c.generate(1, PROMPT).check()
             try:
-                roles = a.core, a.process.pid, a.worker
+                roles = a.core, a.process.pid, a.worker, a.next_core
                 found = [copies(pid, secret) for pid in roles]
                 text = [copies(pid, secret.hex().encode()) for pid in roles]
             except PermissionError as error:
                 raise Skip("needs root, or a kernel that lets a user trace: %s" % error)
-    assert found == [1, 0, 0], found
-    assert text == [0, 0, 0], text
+    assert found == [1, 0, 0, 0], found
+    assert text == [0, 0, 0, 0], text
 
 
 # ---- users --------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 """A core that dies has a successor: listeners, weights, workers and connections stay, and calls go
 on. One that dies too often ends the appliance."""
 import os
+import re
 import signal
 import struct
 import tempfile
 
-from appliance import HANG_S, NOISE, Appliance, is_alive, stop, stopped, wait_for
+from appliance import HANG_S, NOISE, Appliance, is_alive, run, stop, stopped, wait_for
 from frames import STATUSES
 from protocol import (CANCELLED, IGNORE_EOS, PING, PROGRAM, TOKENS as TOKENS_FRAME, WANT_TEXT,
                       Client, frame)
@@ -20,11 +21,18 @@ from test_worker import PROMPT, flip_weight
 CALLS, TOKENS = 8, 900
 
 
-def kill_core(a):
-    """Returns when another one has taken its place."""
+def kill_core(a, waits=True):
+    """Returns when another one has taken its place: the one that `waits`, or whichever comes."""
     core = a.core
+    heir = a.next_core if waits else None
     os.kill(core, signal.SIGKILL)
     wait_for(lambda: a.children().get("agentix-core", core) != core, "there is another core")
+    assert heir in (None, a.core)
+
+
+def anonymous_bytes(pid):
+    with open("/proc/%d/status" % pid) as file:
+        return 1024 * int(re.search(r"^RssAnon:\s+(\d+) kB", file.read(), re.M)[1])
 
 
 def leave_a_step(a, c):
@@ -64,7 +72,7 @@ def test_cores_die_again_and_again_under_calls():
         for deaths in range(1, 21):
             if all(client.poll() is not None for client in clients):
                 break
-            kill_core(a)
+            kill_core(a, waits=deaths % 2 == 0)
         for client, tokens in zip(clients, right):
             assert "broke" not in expect_ids(client, tokens)
         assert a.worker == worker and a.stats()["core_restarts"] >= deaths - 1 > 0
@@ -254,6 +262,7 @@ def test_a_worker_that_never_ends_the_step_of_a_dead_core_is_replaced():
 
 def test_the_next_core_knows_whom_a_reload_let_in():
     with served() as (files, a):
+        assert a.next_core                      # from before the reload
         files.write_keys(ALICE, CAROL)
         reload(a)
         kill_core(a)
@@ -303,6 +312,31 @@ def test_one_engine_that_serves_is_enough_for_the_next_core():
             c.generate(1, PROMPT, max_tokens=50).check()
         os.kill(stopped, signal.SIGCONT)
         a.wait_ready()
+
+
+def test_the_next_core_waits_with_all_its_memory():
+    """It is there before it is needed, and what it waits with is in the plan; one that dies in its
+    wait costs nothing."""
+    plan = run("agentix", "--check").stdout
+    planned = int(re.search(r"^the next core +1 x +(\d+) ", plan, re.M)[1])
+    core = sum(int(count) * int(size) for count, size in
+               re.findall(r" (\d+) x +(\d+) +[\d.]+  core$", plan, re.M))
+    assert core <= planned < core + 64 * plan.count("  core\n"), (core, planned)
+    with Appliance("appliance.core_failures=0") as a:
+        for _ in range(2):
+            waits = a.next_core
+            wait_for(lambda pid=waits: anonymous_bytes(pid) >= planned, "it has its memory")
+            kill_core(a)
+            assert a.core == waits
+        os.kill(a.next_core, signal.SIGKILL)
+        kill_core(a, waits=False)
+        a.wait_ready()
+        with Client(a.tcp) as c:
+            c.generate(1, PROMPT).check()
+    with Appliance("appliance.core_failures=1") as a:
+        assert "the next core" not in run("agentix", "--check", "--set",
+                                          "appliance.core_failures=1").stdout
+        assert len(a.children()) == 2
 
 
 def test_no_core_serves_with_keys_that_cannot_be_read():

@@ -23,8 +23,9 @@ def wakes(pid):
 def rate(a):
     """Of all processes, until the core has been awake some times. A process that gets the
     processor late wakes up less often, never more often."""
+    wait_for(lambda: "agentix-next" in a.children(), "a core waits")
     pids = [a.process.pid, *a.children().values()]
-    assert len(pids) == 3, pids
+    assert len(pids) == 4, pids
     began, before = time.monotonic(), sum(map(wakes, pids))
     core, core_before = a.core, wakes(a.core)
     wait_for(lambda: wakes(core) >= core_before + WAKES, "the core looks at its engine")

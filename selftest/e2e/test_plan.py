@@ -48,8 +48,8 @@ def assert_fits(words):
 def account(text):
     """The numbers of `where the memory goes`."""
     part = text.partition("where the memory goes, in MiB\n")[2]
-    return {line.split()[0]: float(line.split()[1]) for line in part.splitlines()
-            if re.match(r"  \S+ +[\d.]+", line)}
+    found = (re.match(r"  (\S+(?: \S+)?) +([\d.]+)  ", line) for line in part.splitlines())
+    return {match[1]: float(match[2]) for match in found if match}
 
 
 def test_check_shows_where_the_memory_goes():
@@ -57,8 +57,9 @@ def test_check_shows_where_the_memory_goes():
     assert done.returncode == 0, done.stderr
     where = account(done.stdout)
     total = float(re.search(r"^total +([\d.]+)", done.stdout, re.M)[1])
-    assert abs(where["weights"] + where["kv"] + where["rest"] - total) < 0.2, done.stdout
-    assert total < 128, "the embedded model's plan stays small"
+    parts = sum(where[part] for part in ("weights", "kv", "next core", "rest"))
+    assert abs(parts - total) < 0.2, done.stdout
+    assert total < 192, "the embedded model's plan stays small"
     assert "all that calls can use" in done.stdout, done.stdout
 
 

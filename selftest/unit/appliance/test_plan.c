@@ -50,7 +50,20 @@ static void test_plan_of_a_tiny_model_stays_small(void **state)
     start(&tiny, 23 * GIB);
     assert_status(STATUS_OK, make());
     assert_int_equal(boot.limits.kv_blocks, boot.limits.kv_blocks_most);
-    assert_true(plan_total_bytes(&boot) < 128 * MIB);
+    assert_true(plan_total_bytes(&boot) < 192 * MIB);
+}
+
+static void test_plan_has_the_memory_of_the_core_that_waits(void **state)
+{
+    (void)state;
+    start(&tiny, 23 * GIB);
+    assert_status(STATUS_OK, make());
+    uint64_t with = plan_total_bytes(&boot), core = plan_kind_bytes(&boot, MEMORY_CORE);
+    assert_true(core > 0 && plan_kind_bytes(&boot, MEMORY_NEXT) == core);
+    boot.options.appliance_core_failures.number = 1;        /* it would never take over */
+    assert_status(STATUS_OK, make());
+    assert_int_equal(plan_kind_bytes(&boot, MEMORY_NEXT), 0);
+    assert_int_equal(plan_total_bytes(&boot), with - core);
 }
 
 static void test_plan_obeys_the_least_bound(void **state)
@@ -147,7 +160,7 @@ static void test_advice_takes_two_changes_where_one_is_too_few(void **state)
 {
     (void)state;
     const char *command;
-    start(&tiny, 64 * MIB);
+    start(&tiny, 80 * MIB);
     set("limits.connections=65536");
     set("limits.events=16777216");
     set("limits.ended=0");
@@ -305,6 +318,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_plan_of_usual_models_fits_23_gib_and_leaves_the_reserve),
         cmocka_unit_test(test_plan_on_8_gib_takes_what_is_left),
         cmocka_unit_test(test_plan_of_a_tiny_model_stays_small),
+        cmocka_unit_test(test_plan_has_the_memory_of_the_core_that_waits),
         cmocka_unit_test(test_plan_obeys_the_least_bound),
         cmocka_unit_test(test_plan_of_unknown_memory_takes_all_that_calls_can_use),
         cmocka_unit_test(test_plan_written_blocks_stand_whatever_memory_is),
