@@ -75,7 +75,7 @@ static void init_engines(struct loop *loop, const struct kvmem_settings *kv, str
 }
 
 static void init_sched(struct loop *loop, const struct sched_settings *settings,
-                       struct arena *arena)
+                       struct arena *arena, struct arena *kept)
 {
     struct sched_engine_wiring engines[WORLD_ENGINES_MAX];
     for (uint32_t i = 0; i < loop->engines_count; i++) {
@@ -84,7 +84,7 @@ static void init_sched(struct loop *loop, const struct sched_settings *settings,
     }
     const struct sched_wiring wiring = {.calls = &loop->calls, .exchange = &loop->exchange,
                                         .stats = &loop->stats, .workflows = &loop->workflows,
-                                        .engines = engines};
+                                        .engines = engines, .kept = kept};
     sched_init(&loop->sched, settings, &wiring, arena);
 }
 
@@ -155,7 +155,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_init(&loop->exchange, &exchange, arena);
     init_engines(loop, &kv, arena);
-    init_sched(loop, &sched, arena);
+    init_sched(loop, &sched, arena, kept);
     name_tenants(&loop->sched, settings->keys);
     const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
                                       .calls = &loop->calls, .exchange = &loop->exchange,
@@ -163,6 +163,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
                                       .encoder = settings->encoder, .kept = kept};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
     bind_quotas(loop, settings->keys);
+    sched_take_up(&loop->sched, loop->now_us);
     net_take_up(&loop->net, settings->was_killed);
     textport_init(&loop->textport, limits, world, &loop->stats, arena);
 }

@@ -16,6 +16,7 @@
 #include "sched/engine/active/active.h"
 #include "sched/engine/queue.h"
 #include "sched/engine/residency.h"
+#include "sched/kept.h"
 #include "sched/key.h"
 #include "sched/program.h"
 
@@ -93,5 +94,6 @@ enum status sched_admit(struct sched *sched, struct call *call, const char *clas
     }
     sched_class_join(sched, program, class_name);
     commit(sched, call, program, now_us);
+    sched_kept_note(sched, program);
     return STATUS_OK;
 }

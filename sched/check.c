@@ -12,6 +12,7 @@
 #include "sched/engine/member.h"
 #include "sched/engine/order.h"
 #include "sched/engine/queue.h"
+#include "sched/kept.h"
 #include "sched/policy.h"
 #include "sched/program.h"
 #include "sched/engine/share/tenant.h"
@@ -347,6 +348,7 @@ void sched_check(const struct sched *sched)
     ASSERT(queued == sched->open_calls);
     check_calls(sched);
     check_programs(sched);
+    sched_kept_check(sched);
     sched_class_check(sched);
     sched_tenant_check(sched);
     sched_deadline_check(sched);

@@ -22,6 +22,7 @@
 #include "sched/engine/residency.h"
 #include "sched/engine/suspicion.h"
 #include "sched/engine/active/working_set.h"
+#include "sched/kept.h"
 #include "sched/key.h"
 #include "sched/policy.h"
 #include "sched/class/prediction.h"
@@ -41,17 +42,20 @@ static void credit(struct sched *sched, const struct call *call, uint64_t durati
 {
     struct program *program = &sched->programs[call->program];
     sched_program_decay(sched, call->program, now_us);
-    sched_policy_credit(sched, program, call, duration_us);
+    sched_policy_credit(sched, &program->service_us, call, duration_us);
 }
 
 void sched_call_charge(struct sched *sched, struct call *call, uint64_t duration_us,
                        uint64_t now_us)
 {
+    struct program *program = &sched->programs[call->program];
     ASSERT(call->state == CALL_RUNNING);
     call->service_us += duration_us;
     if (sched_policy_orders_programs(sched)) {
         credit(sched, call, duration_us, now_us);
     }
+    sched_policy_credit(sched, &program->attained_us, call, duration_us);
+    sched_kept_note(sched, call->program);
 }
 
 void sched_call_enter(const struct sched *sched, struct call *call, uint32_t first_position,
@@ -128,6 +132,9 @@ static void settle_program(struct sched *sched, const struct call *call, uint64_
     } else {
         sched_program_decay(sched, call->program, now_us);
     }
+    if (program->attained_us < program->service_us) {
+        program->attained_us = program->service_us;     /* halved while the call ran */
+    }
     program->wait_us += call->wait_us;
     program->calls_ended++;
     sched_class_spend(program, call);
@@ -157,6 +164,7 @@ void sched_call_end(struct sched *sched, struct call *call, enum call_finish fin
     sched_deadline_remove(sched, call);
     settle_program(sched, call, now_us);
     sched_program_detach(sched, call, now_us);
+    sched_kept_note(sched, call->program);
     sched_active_ended(engine, call->program, now_us);
     call->standby = false;
     call->state = CALL_FINISHED;

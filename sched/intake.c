@@ -14,6 +14,7 @@
 #include "sched/deadline.h"
 #include "sched/ending.h"
 #include "sched/engine/plan.h"
+#include "sched/kept.h"
 #include "sched/program.h"
 
 #include <string.h>
@@ -72,6 +73,7 @@ static void intake_program(struct sched *sched, const struct command *command, u
         if (answer.status == STATUS_OK) {
             sched_class_join(sched, program, command->class_name);
             sched_program_decay(sched, program, now_us);
+            sched_kept_note(sched, program);
             last = sched->programs[program];
         }
     }

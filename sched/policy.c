@@ -294,15 +294,15 @@ bool sched_policy_promotes(const struct sched *sched, const struct sched_job *jo
     return ratio_reached(sched, wait_us, service_us);
 }
 
-void sched_policy_credit(const struct sched *sched, struct program *program,
-                         const struct call *call, uint64_t duration_us)
+void sched_policy_credit(const struct sched *sched, uint64_t *service_us, const struct call *call,
+                         uint64_t duration_us)
 {
     uint64_t path_us = sched_sum(call->priority_us, call->service_us);
-    uint64_t before_us = program->service_us;
+    uint64_t before_us = *service_us;
     if (policy_of(sched)->credit == CREDIT_PATH) {
-        program->service_us = path_us > before_us ? path_us : before_us;
+        *service_us = path_us > before_us ? path_us : before_us;
     } else {
-        program->service_us = sched_sum(before_us, duration_us);
+        *service_us = sched_sum(before_us, duration_us);
     }
-    ASSERT(program->service_us >= before_us);
+    ASSERT(*service_us >= before_us);
 }

@@ -53,5 +53,5 @@ bool sched_policy_demotes_to_head(const struct sched *sched);
 bool sched_policy_promotes(const struct sched *sched, const struct sched_job *job,
                            uint64_t now_us);
 /* What the last `duration_us` of the call's service make of its program's (line 4). */
-void sched_policy_credit(const struct sched *sched, struct program *program,
+void sched_policy_credit(const struct sched *sched, uint64_t *service_us,
                          const struct call *call, uint64_t duration_us);

@@ -29,6 +29,7 @@
 #include "sched/engine/active/active.h"
 #include "sched/engine/member.h"
 #include "sched/engine/need.h"
+#include "sched/kept.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -49,9 +50,10 @@ void sched_program_plan_memory(struct memory_plan *plan, uint32_t programs)
     memory_plan_add(plan, MEMORY_CORE, "sched programs", programs, sizeof(struct program));
     memory_plan_add(plan, MEMORY_CORE, "sched program hash", ring_capacity_ceil(programs),
              sizeof(uint32_t));
+    sched_kept_plan_memory(plan, programs);
 }
 
-void sched_program_init(struct sched *sched, struct arena *arena)
+void sched_program_init(struct sched *sched, struct arena *arena, struct arena *kept)
 {
     uint32_t count = sched->settings.programs;
     uint32_t chains = ring_capacity_ceil(count);
@@ -59,6 +61,7 @@ void sched_program_init(struct sched *sched, struct arena *arena)
     sched->programs = arena_take(arena, count, sizeof(struct program));
     sched->program_hash = arena_take(arena, chains, sizeof(uint32_t));
     sched->program_hash_mask = chains - 1;
+    sched_kept_init(sched, kept);
     for (uint32_t i = 0; i < chains; i++) {
         sched->program_hash[i] = SCHED_PROGRAM_NONE;
     }
@@ -175,15 +178,15 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     *program = (struct program){.hash_next = sched->program_free};
     sched->program_free = index;
     sched->programs_count--;
+    sched_kept_end(sched, index);
 }
 
-static void create(struct sched *sched, uint64_t domain, const uint8_t *id, uint64_t now_us)
+/* In an entry that is on no list. */
+static void create(struct sched *sched, uint32_t index, uint64_t domain, const uint8_t *id,
+                   uint64_t now_us)
 {
-    uint32_t index = sched->program_free;
     uint32_t *chain = chain_of(sched, domain, id);
     struct program *program = &sched->programs[index];
-    ASSERT(index != SCHED_PROGRAM_NONE);
-    sched->program_free = program->hash_next;
     uint32_t tenant = sched_tenant_of(sched, domain);
     *program = (struct program){.in_use = true, .domain = domain, .tenant = tenant,
                                 .engine = SCHED_ENGINE_NONE, .connection = CALL_NONE,
@@ -233,7 +236,10 @@ enum status sched_program_start(struct sched *sched, uint64_t domain, const uint
             return STATUS_BUSY_PROGRAMS;
         }
         index = sched->program_free;
-        create(sched, domain, id, now_us);
+        ASSERT(index != SCHED_PROGRAM_NONE);
+        sched->program_free = sched->programs[index].hash_next;
+        create(sched, index, domain, id, now_us);
+        sched_kept_note(sched, index);
     } else if (sched->programs[index].active_calls == 0) {
         idle_remove(sched, index);
         idle_append(sched, index, now_us);
@@ -258,6 +264,57 @@ enum status sched_program_end(struct sched *sched, uint64_t domain, const uint8_
     return STATUS_OK;
 }
 
+/* ---- after another core ---------------------------------------------------------------------- */
+
+static uint64_t not_after(uint64_t time_us, uint64_t now_us)
+{
+    return time_us < now_us ? time_us : now_us;
+}
+
+/* It goes on as if all its calls had ended when that core died: those that go on come again. */
+static void restore(struct sched *sched, uint32_t index, const struct sched_kept_version *kept,
+                    uint64_t now_us)
+{
+    char class_name[CALL_CLASS_BYTES + 1] = {0};
+    struct program *program = &sched->programs[index];
+    create(sched, index, kept->domain, kept->id, now_us);
+    memcpy(class_name, kept->class_name, sizeof kept->class_name);
+    sched_class_join(sched, index, class_name);
+    program->service_us = program->attained_us = kept->service_us;
+    program->wait_us = kept->wait_us;
+    program->halved_us = not_after(kept->halved_us, now_us);
+    program->started_us = not_after(kept->started_us, now_us);
+    program->last_arrival_us = not_after(kept->last_arrival_us, now_us);
+    program->last_completion_us = not_after(kept->last_completion_us, now_us);
+    program->spent = kept->spent;
+    program->calls_ended = kept->calls_ended;
+    sched_kept_note(sched, index);
+}
+
+/* A program stays in its place of the table, so that a death in here costs nothing. */
+void sched_program_take_up(struct sched *sched, uint64_t now_us)
+{
+    ASSERT(sched->programs_count == 0);
+    sched->program_free = SCHED_PROGRAM_NONE;
+    for (uint32_t i = sched->settings.programs; i-- > 0;) {
+        const struct sched_kept_version *found = sched_kept_recall(sched, i);
+        struct sched_kept_version kept = found != NULL ? *found : (struct sched_kept_version){0};
+        if (found != NULL &&
+            quota_room(&sched->quota, quota_account(kept.domain)) > 0 &&
+            sched_program_find(sched, kept.domain, kept.id) == SCHED_PROGRAM_NONE) {
+            restore(sched, i, &kept, now_us);
+        } else {
+            if (found != NULL) {
+                sched_kept_end(sched, i);
+            }
+            sched->programs[i].hash_next = sched->program_free;
+            sched->program_free = i;
+        }
+    }
+}
+
+/* ---- service and calls ----------------------------------------------------------------------- */
+
 void sched_program_decay(struct sched *sched, uint32_t index, uint64_t now_us)
 {
     struct program *program = &sched->programs[index];
@@ -268,6 +325,7 @@ void sched_program_decay(struct sched *sched, uint32_t index, uint64_t now_us)
     }
     uint64_t halvings = sched_elapsed_us(program->halved_us, now_us) / half_life_us;
     program->service_us = halvings < 64 ? program->service_us >> halvings : 0;
+    program->attained_us = halvings < 64 ? program->attained_us >> halvings : 0;
     program->halved_us += halvings * half_life_us;      /* the rest counts the next time */
 }
 

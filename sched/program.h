@@ -4,7 +4,9 @@
 #include "sched/sched.h"
 
 void sched_program_plan_memory(struct memory_plan *plan, uint32_t programs);
-void sched_program_init(struct sched *sched, struct arena *arena);
+void sched_program_init(struct sched *sched, struct arena *arena, struct arena *kept);
+/* What another core has left (kept.h). O(programs). */
+void sched_program_take_up(struct sched *sched, uint64_t now_us);
 /* O(chain), or SCHED_PROGRAM_NONE. */
 uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const uint8_t *id);
 /* Finds it or makes it; a full table gives up the longest idle program of the account that has most

@@ -166,7 +166,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     *sched = (struct sched){.settings = *settings, .calls = wiring->calls,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_tenant_init(sched, arena);
-    sched_program_init(sched, arena);
+    sched_program_init(sched, arena, wiring->kept != NULL ? wiring->kept : arena);
     sched_draft_init(sched, arena);
     sched_class_init(sched, arena);
     sched_job_init(sched, arena);
@@ -176,6 +176,11 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
     sched_policy_init(sched);
     sched_levels_init(sched);
     init_engines(sched, wiring, arena);
+}
+
+void sched_take_up(struct sched *sched, uint64_t now_us)
+{
+    sched_program_take_up(sched, now_us);
 }
 
 static uint64_t earliest(uint64_t a, uint64_t b)

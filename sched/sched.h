@@ -34,9 +34,10 @@
 #include "config/config.h"
 #include "kvmem/kvmem.h"
 #include "sched/class/class.h"
+#include "sched/class/promise.h"
 #include "sched/engine/engine.h"
+#include "sched/engine/share/tenants.h"
 #include "sched/ideal.h"
-#include "sched/promise.h"
 #include "sched/workflow/stage.h"
 
 #define SCHED_ENGINES_MAX  256      /* call.engine is a byte */
@@ -107,6 +108,7 @@ struct program {
     uint32_t engine;                /* that it is assigned to (balance.c), or SCHED_ENGINE_NONE */
     uint32_t connection;            /* of its last call, if it is open still; or CALL_NONE */
     uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */
+    uint64_t attained_us;           /* the same, if all its open calls ended now */
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls, on all engines: threads of the paper */
     /* Where the policy has keys (key.c). */
@@ -136,30 +138,6 @@ struct sched_level {
     uint64_t quantum_us;
 };
 
-#define SCHED_TENANT_NAME_BYTES 32
-#define SCHED_COST_PARTS        1024u       /* of a microsecond */
-#define SCHED_STEP_COST_MIN     (UINT64_C(1) << 20)     /* that plans deal with */
-/* A trust domain, and what it has had of the engines (tenant.c). Costs are in 1/1024 us. */
-struct sched_tenant {
-    uint64_t domain;
-    char name[SCHED_TENANT_NAME_BYTES];     /* empty: no key has it */
-    uint32_t weight;
-    uint32_t programs;              /* in the process table */
-    uint64_t virtual_time;          /* the cost of all it has had, divided by its weight; */
-    uint32_t remainder;             /* of that division */
-    bool wants, wanted;             /* the last plan of an engine has refused it a row; that of the
-                                       last step */
-    struct sched_use use;           /* of the step that is being settled, */
-    uint64_t paid;                  /* and its cost */
-    uint64_t got, due;              /* lately */
-};
-struct sched_tenants {
-    struct sched_tenant *of;        /* [settings.tenants] */
-    uint32_t count;                 /* in use: the first ones */
-    uint64_t floor;                 /* no virtual time is less */
-    uint64_t lately_us;             /* time of steps in what tenants got lately */
-};
-
 /* The upper floor. */
 struct sched {
     struct sched_settings settings;
@@ -168,6 +146,7 @@ struct sched {
     struct stats *stats;
     struct sched_engine *engines;   /* [settings.engines] */
     struct program *programs;       /* [settings.programs] */
+    struct sched_kept_program *kept;    /* [settings.programs] what outlives the core (kept.h) */
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
     struct sched_services services; /* of idle and ended programs: levels are learnt from them */
     struct sched_tenants tenants;
@@ -209,6 +188,7 @@ struct sched_wiring {
         struct kvmem *kv;
         struct step step;
     } *engines;                     /* [settings.engines]; read at init only */
+    struct arena *kept;                     /* of rows of kind MEMORY_KEPT; NULL: as all others */
 };
 
 /* BOOT_ONLY. All that options say; hash_key, event_log and predictor are the caller's to add. */
@@ -217,6 +197,10 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
 void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
 void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct sched_wiring *wiring, struct arena *arena);
+
+/* Programs that a core before this one has left in kept memory are known, without calls. Once
+ * tenants have their names and quotas are bound. */
+void sched_take_up(struct sched *sched, uint64_t now_us);
 
 /* The trust domain has a place of its own, with this weight and this name; `name` has at most
  * SCHED_TENANT_NAME_BYTES - 1 bytes. One that finds no place shares the account of such. Does

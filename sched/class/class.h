@@ -12,7 +12,7 @@
 #include "config/base/arena.h"
 #include "config/base/call.h"
 #include "config/base/heap.h"
-#include "sched/promise.h"
+#include "sched/class/promise.h"
 
 #define SCHED_CLASS_NONE    UINT32_MAX
 #define SCHED_CLASS_ONE     256         /* of fixed-point numbers */

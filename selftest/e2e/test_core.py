@@ -189,6 +189,38 @@ def test_only_what_a_client_has_not_got_is_computed():
         assert stats["calls_continued"] == 1 and stats["tokens_generated"] <= 601, stats
 
 
+def program_of(a, program):
+    """What `programs` on the text port shows of it: its first columns."""
+    head, *rows = [line.split() for line in a.text("programs").split("\n")]
+    [row] = [row for row in rows if program.hex().startswith(row[1])]
+    return dict(zip(head[:6], row))
+
+
+def test_what_a_program_has_had_outlives_the_core():
+    """A long program is not a new one after a death, whether it has a call open or not."""
+    def service():
+        return int(program_of(a, PROGRAM)["service_ms"])
+
+    with Appliance(NOISE, "appliance.core_failures=0") as a, Client(a.tcp) as c:
+        c.generate(1, PROMPT, program=PROGRAM, max_tokens=900).check()
+        had = service()
+        assert had > 0
+        for _ in range(3):
+            kill_core(a)
+            a.wait_ready()
+            assert service() == had and program_of(a, PROGRAM)["ended"] == "1"
+        c.generate(2, PROMPT, program=PROGRAM, max_tokens=100).check()
+        assert service() > had
+        with a.standing_still():
+            had = service()
+            c.start(3, PROMPT, program=PROGRAM, max_tokens=900)
+            c.step()                            # ACCEPT
+            kill_core(a)
+            wait_for(lambda: a.stats()["calls_open"] == 1, "the call goes on")
+            assert service() == had and program_of(a, PROGRAM)["open"] == "1"
+        c.finish(3).check()
+
+
 def test_a_command_that_is_under_way_is_kept():
     """A cancelled call ends so; one whose client leaves while there is no core ends, too."""
     with Appliance(NOISE, "appliance.core_failures=0") as a:

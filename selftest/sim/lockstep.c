@@ -236,7 +236,7 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
     if (is_doomed && sched_policy_has_stages(naive->set.policy)) {
         lockstep_of(sim)->is_on = false;    /* it has moved the keys of others on */
     }
-    if (call->finish == CALL_FINISH_REFUSED || is_doomed) {
+    if (sim_was_refused(call) || is_doomed) {
         return;
     }
     meet_program(sim, call->program);
@@ -270,7 +270,7 @@ static void start_program(struct sim *sim, uint64_t domain, const uint8_t *id)
 /* A refused call does not touch its program. */
 static void start_doomed(struct sim *sim, const struct call *call)
 {
-    if (call->finish != CALL_FINISH_REFUSED) {
+    if (!sim_was_refused(call)) {
         start_program(sim, call->domain, call->program_id);
     }
 }
@@ -312,7 +312,28 @@ static void take_stops(struct sim *sim)
     }
 }
 
-/* After sched_give_up() all calls have ended. The accounts of programs are the real scheduler's. */
+/* The accounts of programs are the real scheduler's: of a core that takes over, deaths/programs.c
+ * says that they are those of the last one. */
+static void take_accounts(struct sim *sim)
+{
+    struct naive *naive = &lockstep_of(sim)->naive;
+    for (uint32_t i = 0; i < sim->limits.programs; i++) {
+        const struct program *program = &sim->loop.sched.programs[i];
+        meet_program(sim, i);
+        naive->known[i] = true;
+        naive->service[i] = program->service_us;
+        naive->wait[i] = program->wait_us;
+        naive->halved[i] = program->halved_us;
+    }
+}
+
+void sim_lockstep_again(struct sim *sim)
+{
+    sim_lockstep_init(sim);
+    take_accounts(sim);
+}
+
+/* After sched_give_up() all calls have ended. */
 static void begin_again(struct sim *sim)
 {
     struct naive *naive = &lockstep_of(sim)->naive;
@@ -324,14 +345,7 @@ static void begin_again(struct sim *sim)
     for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
         naive->calls[i].open = false;
     }
-    for (uint32_t i = 0; i < sim->limits.programs; i++) {
-        const struct program *program = &sim->loop.sched.programs[i];
-        meet_program(sim, i);
-        naive->known[i] = true;
-        naive->service[i] = program->service_us;
-        naive->wait[i] = program->wait_us;
-        naive->halved[i] = program->halved_us;
-    }
+    take_accounts(sim);
 }
 
 static void take_in(struct sim *sim)

@@ -285,7 +285,7 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed, bool is_sure
 {
     struct sim_routes *routes = &sim->routes;
     const struct call *call = call_at(sim, index);
-    if (call->finish == CALL_FINISH_REFUSED) {
+    if (sim_was_refused(call)) {
         return;
     }
     meet_program(sim, call);

@@ -93,6 +93,7 @@ struct sim {
     bool was_killed;                /* the last one */
     bool knows_canary[SIM_ENGINES_MAX];     /* for it, */
     uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
+    struct program left[SIM_PROGRAMS_MAX];      /* by the last core that had ended a pass */
     int32_t kept_handles[SIM_CONNECTIONS_MAX];  /* by net's slot; 0: none */
     /* the world */
     struct world world;
@@ -168,6 +169,13 @@ void sim_routes_take_in(struct sim *sim);
 
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);
+/* True when the scheduler has not taken the call: net may have made FAILED of that. */
+static inline bool sim_was_refused(const struct call *call)
+{
+    return call->finish == CALL_FINISH_REFUSED || call->program == SCHED_PROGRAM_NONE;
+}
+/* For a core that takes over. */
+void sim_lockstep_again(struct sim *sim);
 void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine result);
 /* The engine has lost its step and its KV, before its worker is dead. */
 void sim_lockstep_condemn(struct sim *sim, uint32_t engine);
@@ -179,6 +187,9 @@ void sim_lockstep_compare(struct sim *sim);
 void sim_core_may_die(struct sim *sim);
 /* Another one takes over. */
 void sim_core_again(struct sim *sim);
+/* What each program has had, as the core dies; another one has taken over and must say the same. */
+void sim_programs_leave(struct sim *sim);
+void sim_programs_meet(struct sim *sim);
 
 /* run.c */
 /* Builds the loop over memory that is zeroed, but for what is kept. */

@@ -38,7 +38,7 @@
 #include "sched/engine/residency.h"
 #include "sched/engine/share/tenant.h"
 #include "sched/engine/active/working_set.h"
-#include "sched/promise.h"
+#include "sched/class/promise.h"
 
 void sched_active_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {

@@ -28,7 +28,7 @@
 #include "sched/engine/queue.h"
 #include "sched/engine/share/tenant.h"
 #include "sched/levels.h"
-#include "sched/promise.h"
+#include "sched/class/promise.h"
 
 #define BUSY_PATIENCE 8
 #define STARVED_PARTS 16            /* of sched.wait_max: between two of the first level */

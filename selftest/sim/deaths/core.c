@@ -110,6 +110,7 @@ void sim_core_again(struct sim *sim)
     sim_say(sim, "the core dies, and another one takes over");
     excuse_places(sim);
     close_others(sim);
+    sim_programs_leave(sim);
     sim->had_failed = sim->had_failed || (!sim->is_building && sim->loop.sched.engine_failed);
     memset(&sim->counts, 0, sizeof sim->counts);
     sim_poison_forget(sim);
@@ -120,5 +121,6 @@ void sim_core_again(struct sim *sim)
         sim_worker_leave(sim, &sim->engines[i]);
         sim->memory.engines[i].beat_us = sim->loop.now_us;
     }
-    sim_lockstep_init(sim);
+    sim_programs_meet(sim);
+    sim_lockstep_again(sim);
 }

@@ -106,6 +106,8 @@ static const struct invariant_row {
                             EACH_PASS, invariants_check_accounts},
     [INVARIANT_TENANTS] = {"a tenant's calls are accepted, right and in time, as its share says, "
                            "whatever other tenants do (tenants/)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_PROGRAMS] = {"a core that takes over knows the programs of the last one, and what "
+                            "they have had (deaths/programs.c)", WHEN_IT_HAPPENS, NULL},
 };
 
 const char *invariant_text(enum invariant invariant)

@@ -5,7 +5,7 @@
  * depends on them: what they are learnt from has tests of its own below.
  */
 #include "sched/engine/active/exchange.h"
-#include "sched/promise.h"
+#include "sched/class/promise.h"
 #include "selftest/unit/sched/bench.h"
 
 #define BLOCKS 16u                      /* of four tokens */

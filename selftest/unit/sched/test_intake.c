@@ -34,7 +34,8 @@ static void test_plan_matches_what_init_takes(void **state)
     arena_init(&arena, memory, sizeof memory);
     sched_plan_memory(&plan, &settings);
     bench_init_sched(bench, &bench->sched, &settings, &arena);
-    assert_int_equal(memory_plan_bytes(&plan, MEMORY_CORE), arena.used_bytes);
+    assert_int_equal(memory_plan_bytes(&plan, MEMORY_CORE) + memory_plan_bytes(&plan, MEMORY_KEPT),
+                     arena.used_bytes);
 }
 
 static void test_call_is_queued_and_told(void **state)

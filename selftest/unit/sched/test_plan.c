@@ -258,6 +258,7 @@ static void test_starvation_is_seen_in_a_long_queue(void **state)
     bench_init_sched(bench, &bench->sched, &settings, arena);
     bench_call(bench, 7, 1, 1);
     bench->sched.programs[0].service_us = UINT64_MAX / 2;   /* all enter the last queue */
+    bench->sched.programs[0].attained_us = UINT64_MAX / 2;
     for (uint32_t i = 0; i < 190; i++) {
         bench->now_us += i == 189 ? 0 : 1;
         bench_call(bench, 7, 1, 1);

@@ -74,13 +74,13 @@ static void test_credit_adds_for_plas_and_takes_the_longest_path_for_atlas(void 
     struct call call = {.priority_us = 100, .service_us = 30};
     struct program plas = {.service_us = 120};
     struct program atlas = {.service_us = 120};
-    sched_policy_credit(&fresh(SCHED_PLAS)->sched, &plas, &call, 30);
+    sched_policy_credit(&fresh(SCHED_PLAS)->sched, &plas.service_us, &call, 30);
     assert_int_equal(plas.service_us, 150);
     const struct sched *sched = &fresh(SCHED_ATLAS)->sched;
-    sched_policy_credit(sched, &atlas, &call, 30);
+    sched_policy_credit(sched, &atlas.service_us, &call, 30);
     assert_int_equal(atlas.service_us, 130);
     call.service_us = 5;
-    sched_policy_credit(sched, &atlas, &call, 30);
+    sched_policy_credit(sched, &atlas.service_us, &call, 30);
     assert_int_equal(atlas.service_us, 130);    /* never sinks */
 }
 

@@ -6,7 +6,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "sched/promise.h"
+#include "sched/class/promise.h"
 
 enum { SECOND = 1000000 };
 

@@ -17,7 +17,7 @@
  * Invariants: integers only; no promise where fewer than SEEN programs are known.
  * Bounds: in promise.h.
  */
-#include "sched/promise.h"
+#include "sched/class/promise.h"
 
 #include "config/base/assert.h"
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the part of the process table that outlives the core: whose each entry is, what it has had,
+ * and the name of its class. The next core takes it up before the first call comes (program.c).
+ *
+ * Death: an entry has two versions. A change writes the one that does not hold, with its check
+ * word, and then one number, which makes it hold: a death at any instruction leaves the version
+ * before or the one after. What was garbled by something else is as if it had not been.
+ * Not kept: what policies with keys know of a program (key.c); what drafts, classes and levels have
+ * learnt.
+ * Bounds: 200 bytes for each change.
+ */
+#include "sched/kept.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "config/base/fnv.h"
+
+STATIC_ASSERT(sizeof(struct sched_kept_version) % 8 == 0 &&
+                  offsetof(struct sched_kept_version, check) + sizeof(uint64_t) ==
+                      sizeof(struct sched_kept_version),
+              "no padding in what is digested");
+
+void sched_kept_plan_memory(struct memory_plan *plan, uint32_t programs)
+{
+    memory_plan_add(plan, MEMORY_KEPT, "sched kept programs", programs,
+                    sizeof(struct sched_kept_program));
+}
+
+void sched_kept_init(struct sched *sched, struct arena *kept)
+{
+    sched->kept = arena_take(kept, sched->settings.programs, sizeof *sched->kept);
+}
+
+/* Never 0, which stands for none. */
+static uint64_t check_of(uint32_t program, const struct sched_kept_version *version)
+{
+    return fnv_add_words(FNV_START + program, version,
+                         offsetof(struct sched_kept_version, check)) | 1;
+}
+
+static void write_version(struct sched *sched, uint32_t program, struct sched_kept_version version)
+{
+    struct sched_kept_program *kept = &sched->kept[program];
+    version.number = kept->number + 1;
+    version.check = check_of(program, &version);
+    kept->versions[version.number % 2] = version;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);    /* a death keeps the order of stores */
+    kept->number = version.number;
+}
+
+void sched_kept_note(struct sched *sched, uint32_t index)
+{
+    const struct program *program = &sched->programs[index];
+    const struct sched_class *class = sched_class_of(sched, program);
+    struct sched_kept_version version = {
+        .domain = program->domain, .service_us = program->attained_us,
+        .wait_us = program->wait_us, .halved_us = program->halved_us,
+        .started_us = program->started_us, .last_arrival_us = program->last_arrival_us,
+        .last_completion_us = program->last_completion_us, .spent = program->spent,
+        .calls_ended = program->calls_ended, .in_use = 1};
+    ASSERT(program->in_use);
+    memcpy(version.id, program->id, sizeof version.id);
+    if (class != NULL) {
+        memcpy(version.class_name, class->name, sizeof version.class_name);
+    }
+    write_version(sched, index, version);
+}
+
+void sched_kept_end(struct sched *sched, uint32_t index)
+{
+    write_version(sched, index, (struct sched_kept_version){.in_use = 0});
+}
+
+static bool is_whole(uint32_t program, const struct sched_kept_version *version)
+{
+    return version->check == check_of(program, version);
+}
+
+const struct sched_kept_version *sched_kept_recall(const struct sched *sched, uint32_t index)
+{
+    const struct sched_kept_program *kept = &sched->kept[index];
+    const struct sched_kept_version *holds = &kept->versions[kept->number % 2];
+    bool is_right = is_whole(index, holds) && holds->number == kept->number && holds->in_use == 1;
+    return is_right ? holds : NULL;
+}
+
+void sched_kept_check(const struct sched *sched)
+{
+    for (uint32_t i = 0; i < sched->settings.programs; i++) {
+        const struct program *program = &sched->programs[i];
+        const struct sched_kept_version *kept = sched_kept_recall(sched, i);
+        ASSERT((kept != NULL) == program->in_use);
+        ASSERT(kept == NULL || (kept->domain == program->domain &&
+                                memcmp(kept->id, program->id, sizeof kept->id) == 0));
+        ASSERT(kept == NULL || program->attained_us >= program->service_us);
+        /* What was halved since the last change is not noted. */
+        ASSERT(kept == NULL || kept->service_us >= program->attained_us);
+        ASSERT(kept == NULL || kept->calls_ended == program->calls_ended);
+    }
+}
