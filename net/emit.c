@@ -298,11 +298,18 @@ static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
     call->paused = paused;
 }
 
-/* A call that a core has taken over was accepted, and now has no place. */
-static bool is_lost(const struct call *call)
+/* A call that a core has taken over was accepted, and now has no place. Where that is because no
+ * engine is left, it ends as the others do that had one; else it is lost. */
+static bool is_lost(struct call *call)
 {
-    return call->state == CALL_FINISHED && call->finish == CALL_FINISH_REFUSED &&
-           call->emit.accept_sent;
+    if (call->state != CALL_FINISHED || call->finish != CALL_FINISH_REFUSED ||
+        !call->emit.accept_sent) {
+        return false;
+    }
+    if (call->status == STATUS_DEVICE_FAILED) {
+        call->finish = CALL_FINISH_FAILED;
+    }
+    return call->finish == CALL_FINISH_REFUSED;
 }
 
 /* Sends all news in order; false when the room ends first. Frees a finished call. */

@@ -120,6 +120,7 @@ struct net_connection {
     bool backlog;                   /* some call has news that found no room */
     bool is_kept;                   /* the world keeps its handle for the core's successor */
     bool is_noted;                  /* what the pass has made of its calls waits for the commit */
+    uint64_t calls_mark;            /* of that: the check words of all its calls, as one */
 };
 
 struct net_reply;

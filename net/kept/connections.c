@@ -136,7 +136,8 @@ static struct net_kept_version version_of(const struct net *net, uint32_t index)
     return (struct net_kept_version){
         .read = kept->received.base + connection->received_first,
         .written = kept->sent.total + connection->unsent_bytes,
-        .calls_count = connection->calls_count, .may_stay = may_stay};
+        .calls_count = connection->calls_count, .may_stay = may_stay,
+        .calls_mark = connection->calls_mark};
 }
 
 void net_kept_commit(struct net *net, uint32_t index)

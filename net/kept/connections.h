@@ -28,6 +28,7 @@ struct net_kept_version {              /* what a pass has made of it */
     uint64_t written;               /* bytes for the client that have been framed */
     uint32_t calls_count;           /* open ones */
     uint32_t may_stay;              /* the successor can go on with it */
+    uint64_t calls_mark;            /* as in struct net_connection: which versions they have */
     uint64_t check;                 /* digest of all above */
 };
 

@@ -65,6 +65,8 @@ static void write_version(struct net *net, const struct call *call, const struct
     if (progress->check == 0) {
         return;                         /* the lab's, which was not asked for in a frame */
     }
+    struct net_connection *connection = &net->connections[call->connection];
+    connection->calls_mark ^= net_progress_last(progress)->check;
     memset(version, 0, sizeof *version);      /* padding is digested, too */
     version->number = number;
     version->digest = emit->digest;
@@ -78,8 +80,9 @@ static void write_version(struct net *net, const struct call *call, const struct
     if (done != NULL) {
         version->done = *done;
     }
-    net->connections[call->connection].is_noted = true;
     version->check = check_of_version(progress, version);
+    connection->calls_mark ^= is_closed ? 0 : version->check;
+    connection->is_noted = true;
 }
 
 void net_progress_note(struct net *net, const struct call *call, const struct wire_done *done)

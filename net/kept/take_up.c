@@ -210,6 +210,7 @@ static void go_on(struct net *net, uint32_t slot, const struct net_progress_vers
     fill_emit(call, progress, version);
     fill(call, progress);
     net_connection_attach(net, progress->connection, slot);
+    net->connections[progress->connection].calls_mark ^= version->check;
     net_call_resume(net, slot, version->done.finish != CALL_FINISH_NONE ? &version->done : NULL);
     net->stats->calls_continued += call->generated_tokens > 0;
     if (version->is_cancelled) {
@@ -268,13 +269,14 @@ static void take_up_call(struct net *net, uint32_t slot)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* One that lacks a call is closed. */
+/* One that lacks a call, or the last version of one, is closed. */
 static void verify(struct net *net)
 {
     for (uint32_t i = 0; i < net->settings.limits->connections; i++) {
-        const struct net_kept_connection *kept = &net->kept.of[i];
-        if (net->connections[i].state == NET_OPEN &&
-            net->connections[i].calls_count != net_kept_version(kept)->calls_count) {
+        const struct net_kept_version *version = net_kept_version(&net->kept.of[i]);
+        const struct net_connection *connection = &net->connections[i];
+        if (connection->state == NET_OPEN && (connection->calls_count != version->calls_count ||
+                                              connection->calls_mark != version->calls_mark)) {
             net_connection_close(net, i);
         }
     }

@@ -127,7 +127,9 @@ static int64_t recv_bytes(void *self, int32_t handle, void *bytes, uint32_t max)
         return peer->to_server.ended ? 0 : WORLD_EAGAIN;
     }
     uint32_t limit = transfer_limit(fake, max);
-    return limit == 0 ? WORLD_EAGAIN : (int64_t)queue_get(&peer->to_server, bytes, limit);
+    uint32_t taken = limit > 0 ? queue_get(&peer->to_server, bytes, limit) : 0;
+    peer->taken += taken;
+    return limit == 0 ? WORLD_EAGAIN : (int64_t)taken;
 }
 
 static int64_t send_bytes(void *self, int32_t handle, const void *bytes, uint32_t count)
@@ -140,6 +142,7 @@ static int64_t send_bytes(void *self, int32_t handle, const void *bytes, uint32_
         return WORLD_ECLOSED;
     }
     uint32_t taken = queue_put(&peer->to_client, bytes, transfer_limit(fake, count));
+    peer->sent += taken;
     return taken == 0 ? WORLD_EAGAIN : (int64_t)taken;
 }
 
@@ -151,6 +154,59 @@ static void close_handle(void *self, int32_t handle)
     peer->to_client.ended = true;
     fake->watches[handle] = (struct fake_watch){0};
     fake->closes++;
+}
+
+/* ---- for another core ------------------------------------------------------------------------ */
+
+static bool keep(void *self, int32_t handle, uint32_t index)
+{
+    struct fake_world *fake = self;
+    struct fake_peer *peer = peer_of(fake, handle);
+    peer->outlives = fake->keeps;
+    peer->slot = index;
+    return fake->keeps;
+}
+
+static struct fake_peer *kept_at(struct fake_world *fake, uint32_t index)
+{
+    for (uint32_t i = 0; i < fake->peers_end; i++) {
+        struct fake_peer *peer = &fake->peers[i];
+        if (peer->in_use && peer->outlives && !peer->server_closed && peer->slot == index) {
+            return peer;
+        }
+    }
+    return NULL;
+}
+
+static void forget(void *self, uint32_t index)
+{
+    struct fake_peer *peer = kept_at(self, index);
+    if (peer != NULL) {
+        peer->outlives = false;
+    }
+}
+
+static int32_t recall(void *self, uint32_t index, struct world_kept *kept)
+{
+    struct fake_world *fake = self;
+    const struct fake_peer *peer = kept_at(fake, index);
+    if (peer == NULL) {
+        return WORLD_ECLOSED;
+    }
+    *kept = (struct world_kept){.is_exact = fake->counts, .taken = peer->taken,
+                                .sent = peer->sent};
+    return (int32_t)(FAKE_LISTENERS + (peer - fake->peers));
+}
+
+void fake_world_lose_core(struct fake_world *fake)
+{
+    for (uint32_t i = 0; i < fake->peers_end; i++) {
+        struct fake_peer *peer = &fake->peers[i];
+        if (peer->in_use && peer->accepted && !peer->outlives && !peer->server_closed) {
+            close_handle(fake, (int32_t)(FAKE_LISTENERS + i));
+        }
+    }
+    memset(fake->watches, 0, sizeof fake->watches);
 }
 
 static void entropy(void *self, void *bytes, uint32_t count)
@@ -320,6 +376,9 @@ void fake_world_init(struct fake_world *fake)
         .recv = recv_bytes,
         .send = send_bytes,
         .close = close_handle,
+        .keep = keep,
+        .forget = forget,
+        .recall = recall,
         .entropy = entropy,
         .engine_submit = engine_submit,
         .engine_poll = engine_poll,
@@ -342,7 +401,8 @@ uint32_t fake_client_connect(struct fake_world *fake, uint32_t listener)
         if (!peer->in_use) {
             /* Field by field: a queue is large, and its old bytes mean nothing. */
             peer->in_use = true;
-            peer->accepted = peer->server_closed = peer->reset = false;
+            peer->accepted = peer->server_closed = peer->reset = peer->outlives = false;
+            peer->taken = peer->sent = 0;
             peer->listener = listener;
             peer->who = (struct world_peer){
                 .kind = listener == 0 ? WORLD_PEER_LOCAL : WORLD_PEER_LOOPBACK};

@@ -34,7 +34,9 @@ struct fake_queue {
 struct fake_peer {
     bool in_use;
     bool accepted, server_closed, reset;
-    uint32_t listener;
+    bool outlives;                  /* the core: keep() has been called for it */
+    uint32_t listener, slot;        /* slot: of net's, for which it was kept */
+    uint64_t taken, sent;           /* bytes that have moved */
     struct world_peer who;          /* on listener 0 root, on others a peer on loopback */
     struct fake_queue to_server, to_client;
 };
@@ -57,6 +59,8 @@ struct fake_world {
     void (*engine)(void *context);
     void *engine_context;
     uint64_t engine_takes_us;
+    bool keeps;                     /* connections outlive the core; before net is made */
+    bool counts;                    /* and it says how many bytes have moved */
     bool engine_dies;               /* the next poll() returns LOST */
     bool engine_down;
     uint64_t engine_condemned;      /* times that the core asked for another worker: it gets one */
@@ -75,6 +79,8 @@ struct fake_world {
 };
 
 void fake_world_init(struct fake_world *fake);
+/* The core has died: what was open is closed but for what is kept, and nothing is watched. */
+void fake_world_lose_core(struct fake_world *fake);
 /* The control bell: one WORLD_SOURCE_CONTROL event. */
 void fake_world_ring(struct fake_world *fake);
 

@@ -18,7 +18,7 @@
 
 static struct request {
     struct argument_range seeds, engines, tenants;
-    uint64_t seed, minutes, seconds, steps, depth, scenarios;
+    uint64_t seed, minutes, seconds, steps, depth, scenarios, deaths;
     const char *replay, *out;
     bool twice, reads_along, keeps_tapes, stops;
 } request = {.seeds = {1, 100}, .engines = {1, 1}, .minutes = NOT_GIVEN, .seed = NOT_GIVEN,
@@ -42,6 +42,8 @@ static const struct argument rows[] = {
      "for each seed a tenant's program alone, and beside tenants that attack"},
     {"--engines", "A-B", ARGUMENT_RANGE, &request.engines, 1, SIM_ENGINES_MAX,
      "number of engines, by the seed (1-1)"},
+    {"--deaths", "N", ARGUMENT_U64, &request.deaths, 0, UINT32_MAX,
+     "cores die often, up to N times a run"},
     {"--twice", "", ARGUMENT_FLAG, &request.twice, 0, 0,
      "each run a second time, from its tape: both must be the same"},
     {"--script", "", ARGUMENT_FLAG, &request.reads_along, 0, 0, "say what happens"},
@@ -54,12 +56,12 @@ static const struct command_line line = {
     .program = "agentix-sim",
     .usage = "[--seed S | --seeds A-B | --minutes M | --seconds S | --replay TAPE\n"
              "                    | --exhaust D | --nth-fault S | --tenants A-B]\n"
-             "                   [--engines A-B] [--steps N] [--twice] [--script] [--no-shrink]\n"
-             "                   [--stop] [--out FOLDER]",
+             "                   [--engines A-B] [--steps N] [--deaths N] [--twice]\n"
+             "                   [--script] [--no-shrink] [--stop] [--out FOLDER]",
     .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
 
 struct tally {
-    uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us;
+    uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us, deaths;
 };
 
 /* CPU time of this process, so that a busy machine does not shorten a run. */
@@ -75,6 +77,7 @@ static void count(struct tally *tally, const struct sim *sim)
     tally->engine_steps += sim->counts.steps;
     tally->tokens += sim->loop.stats.tokens_generated;
     tally->virtual_us += sim->now_us - SIM_EPOCH_US;
+    tally->deaths += sim->orders.core_restarts;
     for (uint32_t i = 0; i < SIM_FAULTS; i++) {
         tally->faults += sim->faults[i];
     }
@@ -148,6 +151,7 @@ static void run_seed(struct sim *sim, struct tape *tape, struct tally *tally, ui
 {
     tape_record(tape, seed, request.steps);
     tape->engines = engines_of(seed);
+    tape->deaths = (uint32_t)request.deaths;
     enum sim_outcome outcome = sim_run(sim, tape);
     count(tally, sim);
     if (outcome == SIM_FAILED) {
@@ -245,8 +249,9 @@ static void print_tally(const struct tally *tally)
     printf("%llu runs, %llu failed, %.1f s of CPU", (unsigned long long)tally->seeds,
            (unsigned long long)tally->failures, cpu_s);
     if (tally->passes > 0) {
-        printf(": %llu passes, %llu steps, %llu tokens, %llu faults, %.1f virtual hours; "
-               "%.0f passes a second", (unsigned long long)tally->passes,
+        printf(": %llu deaths of cores, %llu passes, %llu steps, %llu tokens, %llu faults, "
+               "%.1f virtual hours; %.0f passes a second", (unsigned long long)tally->deaths,
+               (unsigned long long)tally->passes,
                (unsigned long long)tally->engine_steps, (unsigned long long)tally->tokens,
                (unsigned long long)tally->faults, (double)tally->virtual_us / 3.6e9,
                (double)tally->passes / cpu_s);

@@ -237,6 +237,7 @@ static void draw_workflows(struct sim *sim)
     uint32_t cache = are_any ? sim_choose(sim, 2) * small(sim, 1, 64) : 0;
     sim->swarm.flows_apart = cache > 0;
     sim->swarm.flow_clients = are_any ? sim_between(sim, 1, 6) : 0;
+    sim->swarm.flow_clients *= sim->tape->deaths == 0;
     swarm_setf(sim, "workflow.workflows=%u", are_any ? small(sim, 1, SIM_WORKFLOWS_MAX) : 0);
     swarm_setf(sim, "workflow.order=%s", any(sim, "workflow", "order"));
     swarm_setf(sim, "workflow.window=%u", sim_choose(sim, 2) * small(sim, 1, 16));
@@ -278,6 +279,8 @@ static void draw_prefixes(struct sim *sim)
     config_limits_add_prefixes(&sim->limits, prefixes);
 }
 
+#define OFTEN 400       /* calls of the world for a death, where they are to be many */
+
 static void draw_faults(struct sim *sim)
 {
     static const uint64_t rare = 1u << SIM_FAULT_RESET | 1u << SIM_FAULT_FINISH |
@@ -300,6 +303,10 @@ static void draw_faults(struct sim *sim)
             sim_say(sim, "fault %s, one time in %u: %s", fault_rows[i].name, sim->swarm.rate[i],
                     fault_rows[i].text);
         }
+    }
+    if (sim->tape->deaths > 0) {
+        sim->swarm.rate[SIM_FAULT_CORE] = OFTEN;
+        sim->swarm.rate[SIM_FAULT_SCRIBBLE] = 0;    /* it goes with no death (deaths/core.c) */
     }
 }
 

@@ -12,8 +12,8 @@
 
 #include "config/base/assert.h"
 
-#define HEADER      "agentix-sim tape, steps %llu, engines %u, masked %llx\n"
-#define HEADER_READ "agentix-sim tape, steps %llu, engines %u, masked %llx"
+#define HEADER      "agentix-sim tape, steps %llu, engines %u, deaths %u, masked %llx\n"
+#define HEADER_READ "agentix-sim tape, steps %llu, engines %u, deaths %u, masked %llx"
 
 static uint64_t draw(uint64_t *state)
 {
@@ -122,6 +122,7 @@ int tape_write(const struct tape *tape, const char *path)
     FILE *file = fopen(path, "wb");
     bool good = file != NULL &&
                 fprintf(file, HEADER, (unsigned long long)tape->steps, tape->engines,
+                        tape->deaths,
                         (unsigned long long)tape->faults_masked) > 0 &&
                 fwrite(tape->bytes, 1, tape->count, file) == tape->count;
     if (file == NULL || fclose(file) != 0 || !good) {
@@ -134,9 +135,9 @@ int tape_write(const struct tape *tape, const char *path)
 int tape_read(struct tape *tape, const char *path)
 {
     unsigned long long steps = 0, masked = 0;
-    uint32_t engines = 0;
+    uint32_t engines = 0, deaths = 0;
     FILE *file = fopen(path, "rb");
-    if (file == NULL || fscanf(file, HEADER_READ, &steps, &engines, &masked) != 3 ||
+    if (file == NULL || fscanf(file, HEADER_READ, &steps, &engines, &deaths, &masked) != 4 ||
         engines == 0 || fgetc(file) != '\n') {
         fprintf(stderr, "agentix-sim: %s is no tape\n", path);
         if (file != NULL) {
@@ -146,6 +147,7 @@ int tape_read(struct tape *tape, const char *path)
     }
     tape->steps = steps;
     tape->engines = engines;
+    tape->deaths = deaths;
     tape->faults_masked = masked;
     tape->count = (uint32_t)fread(tape->bytes, 1, TAPE_BYTES_MAX, file);
     fclose(file);

@@ -28,6 +28,8 @@ struct tape {
     enum tape_mode mode;
     uint64_t steps;                 /* passes of phase 1: a part of the run like the bytes */
     uint32_t engines;               /* so is this; 1 unless the caller has set it */
+    uint32_t deaths;                /* and this: of cores, which die often, until so many have; 0:
+                                       as the seed says */
     uint64_t faults_masked;         /* bits of enum sim_fault: chosen, but not executed */
     uint8_t *bytes;                 /* [TAPE_BYTES_MAX] */
     uint32_t count, at;

@@ -20,7 +20,8 @@
 
 static bool may_die(const struct sim *sim)
 {
-    return sim->is_in_pass && sim->orders.core_restarts < DEATHS_MAX && !sim->orders.drain &&
+    uint32_t most = sim->tape->deaths > 0 ? sim->tape->deaths : DEATHS_MAX;
+    return sim->is_in_pass && sim->orders.core_restarts < most && !sim->orders.drain &&
            sim->swarm.flow_clients == 0 && sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
 }
 
@@ -30,16 +31,6 @@ void sim_core_may_die(struct sim *sim)
         sim->is_in_pass = false;
         longjmp(sim->core_death, 1);
     }
-}
-
-/* A call that was accepted may find no engine any more, where the keeper has given one up. */
-static bool has_fewer_engines(const struct sim *sim)
-{
-    bool has_fewer = false;
-    for (uint32_t i = 0; i < sim->limits.engines; i++) {
-        has_fewer = has_fewer || sim->orders.engines[i].failure != NULL;
-    }
-    return has_fewer;
 }
 
 /* A call whose log probabilities have not been sent is computed again, and may find no place. */
@@ -62,7 +53,7 @@ static void close_others(struct sim *sim)
 {
     sim->was_killed = sim_choose(sim, 2) == 1;
     sim->deaths_in_a_row += !sim->was_killed;
-    bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX || has_fewer_engines(sim);
+    bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX;
     for (uint32_t i = 0; i < sim->peers_seen; i++) {
         struct sim_peer *peer = &sim->peers[i];
         if (!peer->in_use || !peer->accepted || peer->server_closed) {

@@ -20,6 +20,9 @@
 
 static const char *fixture_token_texts[FIXTURE_TOKENS - FIXTURE_TEXT_TOKEN];
 static struct arena *fixture_kept;      /* of what a core's successor takes up; NULL: as the rest */
+static bool fixture_keeps;              /* connections outlive a core; */
+static bool fixture_goes_on;            /* this one is a successor, in the world as it is, */
+static bool fixture_was_killed;         /* of a core that did not die of what it did */
 
 uint64_t vocab_scratch_bytes(uint32_t text_bytes_max)
 {
@@ -133,7 +136,12 @@ static const struct limits fixture_limits = {
 static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
                                       const struct limits *limits, const struct config_keys *keys)
 {
-    fake_world_init(&f->fake);
+    if (fixture_goes_on) {
+        fake_world_lose_core(&f->fake);
+    } else {
+        fake_world_init(&f->fake);
+        f->fake.keeps = f->fake.counts = fixture_keeps;
+    }
     memset(&f->limits, 0, sizeof *f - offsetof(struct fixture, limits));
     memset(fixture_token_texts, 0, sizeof fixture_token_texts);
     f->limits = *limits;
@@ -170,7 +178,7 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     uint64_t apart = kept != arena ? kept->used_bytes - kept_before : 0;
     ASSERT(arena->used_bytes - before + apart == memory_plan_bytes(&f->plan, MEMORY_CORE) +
                        memory_plan_bytes(&f->plan, MEMORY_KEPT));
-    net_take_up(&f->net, false);
+    net_take_up(&f->net, fixture_was_killed);
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));
 }

@@ -6,6 +6,7 @@
  */
 #include "selftest/unit/sched/bench.h"
 
+#include "sched/kept.h"
 #include "sched/policy.h"
 #include "sched/engine/starvation.h"
 
@@ -269,7 +270,8 @@ static void test_promotions_are_bounded_by_service_received(void **state)
         uint32_t call = bench_call(bench, 1, 1, 40);
         struct program *program = &bench->sched.programs[bench_at(bench, call)->program];
         program->wait_us = 1000000 * BENCH_UNIT;
-        program->service_us = BENCH_UNIT;
+        program->service_us = program->attained_us = BENCH_UNIT;
+        sched_kept_note(&bench->sched, bench_at(bench, call)->program);
         uint32_t other = CALL_NONE, promotions = 0;
         for (uint32_t steps = 0; bench_at(bench, call)->state != CALL_FINISHED; steps++) {
             if (other == CALL_NONE) {

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: a core may die before any of its stores to kept memory, in a pass or while it takes over:
+ * connections stay, and a client gets each frame once and in order. What is torn in a record beyond
+ * that, or is garbage, costs connections, and brings no client a wrong token.
+ * Method: cores one after the other over the same kept memory, in one fake world. Kept memory is
+ * read-only while one runs: each store faults, is counted, and is let through alone, by the trap
+ * flag of the processor. One of them does not come back. The token at place i of call c is always
+ * FIXTURE_BYTE(c + i).
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "selftest/unit/net/net_client.h"
+
+#include "net/kept/connections.h"
+#include "net/kept/progress.h"
+
+#define KEPT_WORDS (1u << 14)
+#define TRAP_FLAG  0x100
+#define OPEN_MAX   3
+#define DAMAGES    1000
+#define PAGE_BYTES 4096
+
+static _Alignas(PAGE_BYTES) uint64_t kept[KEPT_WORDS];
+static uint64_t before[KEPT_WORDS];
+static uint64_t random_state = 1;
+
+static uint64_t draw(uint64_t bound)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % bound;
+}
+
+/* ---- death at a store ------------------------------------------------------------------------ */
+
+static sigjmp_buf death;
+static volatile uint64_t stores, stores_max;        /* so far; then it dies */
+
+static void protect(int protection)
+{
+    ASSERT(mprotect(kept, sizeof kept, protection) == 0);
+}
+
+static void on_store(int number, siginfo_t *info, void *context)
+{
+    ucontext_t *at = context;
+    uintptr_t address = (uintptr_t)info->si_addr, base = (uintptr_t)kept;
+    if (address < base || address >= base + sizeof kept) {
+        signal(number, SIG_DFL);        /* a fault of ours: it comes again */
+        return;
+    }
+    protect(PROT_READ | PROT_WRITE);
+    if (stores++ == stores_max) {
+        siglongjmp(death, 1);
+    }
+    at->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+}
+
+static void on_step(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+    protect(PROT_READ);
+}
+
+static struct sigaction old_fault, old_step;
+
+static void arm(uint64_t most)
+{
+    const struct sigaction fault = {.sa_sigaction = on_store, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    const struct sigaction step = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+    stores = 0;
+    stores_max = most;
+    sigaction(SIGSEGV, &fault, &old_fault);
+    sigaction(SIGTRAP, &step, &old_step);
+    protect(PROT_READ);
+}
+
+static void disarm(void)
+{
+    protect(PROT_READ | PROT_WRITE);
+    sigaction(SIGSEGV, &old_fault, NULL);
+    sigaction(SIGTRAP, &old_step, NULL);
+}
+
+/* ---- cores ----------------------------------------------------------------------------------- */
+
+static void build_core(void)
+{
+    struct arena arena = {.base = (uint8_t *)kept, .size_bytes = sizeof kept};    /* not zeroed */
+    fixture_kept = &arena;
+    fixture_init(&fixture, test_arena(), &fixture_limits);
+    fixture_kept = NULL;
+    fixture.generates = true;
+}
+
+static uint64_t deaths, survivors_stores = 100;
+
+/* True when it died in it. */
+static bool dies_in(void (*act)(void), uint64_t most)
+{
+    arm(most);
+    if (sigsetjmp(death, 1) != 0) {
+        disarm();
+        deaths++;
+        return true;
+    }
+    act();
+    disarm();
+    survivors_stores = stores > 0 ? stores : survivors_stores;
+    return false;
+}
+
+static void begin_successor(bool may_die)
+{
+    fixture_goes_on = fixture_was_killed = true;
+    while (may_die && dies_in(build_core, draw(1200))) {
+        may_die = draw(4) != 0;
+    }
+    if (!may_die) {
+        build_core();
+    }
+    net_check(&fixture.net);
+}
+
+static void pass(void)
+{
+    fixture_pass(&fixture);
+}
+
+static int begin(void **state)
+{
+    memset(kept, 0, sizeof kept);
+    memset(answers, 0, sizeof answers);
+    fixture_goes_on = fixture_was_killed = false;
+    fixture_keeps = true;
+    build_core();
+    *state = &fixture;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    fixture_keeps = fixture_goes_on = fixture_was_killed = false;
+    return 0;
+}
+
+/* ---- a client -------------------------------------------------------------------------------- */
+
+static bool is_open[16];
+
+static uint32_t open_count(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        count += is_open[i];
+    }
+    return count;
+}
+
+static void ask(struct fixture *f, uint32_t peer)
+{
+    uint64_t id = 1 + draw(15);
+    if (is_open[id] || open_count() == OPEN_MAX) {
+        return;
+    }
+    struct wire_call call = fixture_wire_call(id);
+    uint64_t name = draw(UINT64_MAX);
+    memcpy(call.program_id, &name, sizeof name);    /* ids of a reply are not used again */
+    call.max_tokens = 20;
+    memset(&answers[id], 0, sizeof answers[id]);
+    is_open[id] = true;
+    fixture_send_call(f, peer, &call);
+}
+
+static void listen_to(struct fixture *f, uint32_t peer)
+{
+    read_all(f, peer);
+    for (uint32_t id = 1; id < 16; id++) {
+        const struct answer_so_far *answer = &answers[id];
+        for (uint32_t i = 0; is_open[id] && i < answer->tokens_count; i++) {
+            assert_int_equal(answer->tokens[i], FIXTURE_BYTE(id + i));
+        }
+        assert_true(!answer->done || answer->tokens_count == 20 || !is_open[id]);
+        is_open[id] = is_open[id] && !answer->done;
+    }
+}
+
+static void finish_all(struct fixture *f, uint32_t peer)
+{
+    for (uint32_t i = 0; i < 200 && open_count() > 0; i++) {
+        fixture_pass(f);
+        listen_to(f, peer);
+    }
+    assert_int_equal(open_count(), 0);
+}
+
+/* Of a closed connection; what had come before that was right. */
+static uint32_t come_back(struct fixture *f, uint32_t peer)
+{
+    listen_to(f, peer);
+    memset(is_open, 0, sizeof is_open);
+    fake_client_forget(&f->fake, peer);
+    return open_client(f);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void die_often(struct fixture *f, uint32_t rounds, bool counts)
+{
+    memset(is_open, 0, sizeof is_open);
+    uint32_t peer = open_client(f);
+    f->fake.counts = counts;
+    deaths = 0;
+    for (uint32_t round = 0; round < rounds; round++) {
+        if (draw(2) != 0) {
+            ask(f, peer);
+        }
+        f->fake.transfer_max = draw(3) != 0 ? 0 : 1 + (uint32_t)draw(60);
+        if (dies_in(pass, draw(2 * survivors_stores))) {
+            begin_successor(draw(3) == 0);
+        }
+        if (draw(3) == 0) {
+            listen_to(f, peer);
+        }
+        if (fake_client_is_closed(&f->fake, peer)) {
+            assert_false(counts);               /* in doubt */
+            peer = come_back(f, peer);
+        }
+    }
+    f->fake.transfer_max = 0;
+    finish_all(f, peer);
+    assert_true(deaths > rounds / 8);
+}
+
+static void test_connection_outlives_a_death_at_any_store(void **state)
+{
+    die_often(*state, 600, true);
+}
+
+static void test_connection_in_doubt_is_closed_and_its_client_comes_back(void **state)
+{
+    die_often(*state, 200, false);
+}
+
+/* True for a word of what has a check word or makes that hold. */
+static bool is_checked(const struct fixture *f, const uint64_t *word)
+{
+    const uint8_t *at = (const uint8_t *)word, *of = (const uint8_t *)f->net.kept.of;
+    const uint8_t *calls = (const uint8_t *)f->net.progress;
+    uint64_t bytes = fixture_limits.connections * sizeof(struct net_kept_connection);
+    if (at >= calls && at < calls + fixture_limits.calls * sizeof(struct net_progress)) {
+        return true;
+    }
+    return at >= of && at < of + bytes &&
+           (uint64_t)(at - of) % sizeof(struct net_kept_connection) <
+               offsetof(struct net_kept_connection, taken);
+}
+
+static void tear(const struct fixture *f)
+{
+    for (uint32_t i = 0; i < KEPT_WORDS; i++) {
+        if (is_checked(f, &kept[i]) && draw(2) != 0) {
+            kept[i] = before[i];
+        }
+    }
+}
+
+static void garble(const struct fixture *f)
+{
+    for (uint64_t i = draw(400); i > 0; i--) {
+        uint64_t *word = &kept[draw(KEPT_WORDS)];
+        if (is_checked(f, word)) {
+            *word = draw(2) != 0 ? *word ^ UINT64_C(1) << draw(64) : draw(64);
+        }
+    }
+}
+
+static void damage_often(struct fixture *f, void (*damage)(const struct fixture *f))
+{
+    uint32_t stayed = 0;
+    memset(is_open, 0, sizeof is_open);
+    uint32_t peer = open_client(f);
+    for (uint32_t round = 0; round < DAMAGES; round++) {
+        ask(f, peer);
+        fixture_passes(f, (uint32_t)draw(3));
+        memcpy(before, kept, sizeof kept);
+        fixture_pass(f);
+        damage(f);
+        begin_successor(false);
+        bool stays = !fake_client_is_closed(&f->fake, peer);
+        stayed += stays;
+        if (stays) {
+            fixture_pass(f);
+            listen_to(f, peer);
+        }
+        if (fake_client_is_closed(&f->fake, peer)) {
+            peer = come_back(f, peer);
+        }
+    }
+    assert_true(stayed > DAMAGES / 30 && stayed < DAMAGES);
+}
+
+static void test_torn_records_bring_no_client_a_wrong_token(void **state)
+{
+    damage_often(*state, tear);
+}
+
+static void test_garbage_in_records_brings_no_client_a_wrong_token(void **state)
+{
+    damage_often(*state, garble);
+}
+
+/* Where no check word is, either: the next core lives. */
+static void test_garbage_anywhere_ends_no_core(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t round = 0; round < DAMAGES; round++) {
+        begin(state);
+        uint32_t peer = open_client(f);
+        memset(is_open, 0, sizeof is_open);
+        for (uint32_t i = 0; i < 3; i++) {
+            ask(f, peer);
+            fixture_pass(f);
+        }
+        uint64_t *of = (uint64_t *)f->net.kept.of;
+        uint64_t words = fixture_limits.connections * sizeof *f->net.kept.of / sizeof *of;
+        for (uint64_t i = draw(12); i > 0; i--) {
+            of[draw(words)] = draw(3) == 0 ? draw(UINT64_MAX) : draw(8192);
+        }
+        begin_successor(false);
+        fixture_passes(f, 3);
+    }
+}
+
+/* A call that has its ACCEPT, and tokens, and finds no engine any more. */
+static void test_call_that_finds_no_engine_ends_failed_and_its_connection_stays(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peer = open_client(f);
+    f->generates = false;
+    struct wire_call call = fixture_wire_call(1);
+    call.max_tokens = 20;
+    uint32_t slot = start_call(f, peer, &call);
+    for (uint32_t i = 0; i < 5; i++) {
+        fixture_generate(f, slot, FIXTURE_BYTE(1 + i));
+        fixture_pass(f);
+    }
+    begin_successor(false);
+    f->refuse_with = STATUS_DEVICE_FAILED;
+    fixture_passes(f, 2);
+    read_all(f, peer);
+    assert_true(answers[1].done && answers[1].tokens_count == 5);
+    assert_int_equal(answers[1].end.finish, CALL_FINISH_FAILED);
+    assert_status(STATUS_DEVICE_FAILED, answers[1].end.status);
+    f->refuse_with = STATUS_OK;
+    expect_alive(f, peer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_connection_outlives_a_death_at_any_store, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_connection_in_doubt_is_closed_and_its_client_comes_back, begin, end),
+        cmocka_unit_test_setup_teardown(test_torn_records_bring_no_client_a_wrong_token, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(test_garbage_in_records_brings_no_client_a_wrong_token,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(test_garbage_anywhere_ends_no_core, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_call_that_finds_no_engine_ends_failed_and_its_connection_stays, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
