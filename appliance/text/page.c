@@ -298,11 +298,13 @@ bool textpage_render(struct text *page, const char *line, uint32_t bytes,
     if (row != NULL && row->show == NULL) {
         const struct textevents_question question = {
             strcmp(row->name, TEXTPAGE_ENDED) == 0, line + word_at, bytes - word_at};
-        return textevents_render(page, &question, view, now_us);
+        if (!textevents_render(page, &question, view, now_us)) {
+            text_add(page, "error expected a number or a time of day, like 12:03 or 12:03:07\n");
+        }
+    } else if (row != NULL && word_at < bytes) {
+        text_add(page, "error this command takes no argument\n");
+    } else if (row != NULL) {
+        row->show(page, view, now_us);
     }
-    if (row == NULL || word_at < bytes) {
-        return false;
-    }
-    row->show(page, view, now_us);
-    return true;
+    return row != NULL;
 }

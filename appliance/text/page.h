@@ -6,7 +6,7 @@
 
 #define TEXTPAGE_AGENT "agent-check"        /* its answer is one line, and nothing after it */
 
-/* Renders the answer to a line: a command (any case) and, for `events`, a number. False when there
- * is no such command or its argument is wrong. */
+/* Renders the answer to a line: a command (any case) and, for `events` and `ended`, an argument. A
+ * wrong one is answered with what was expected. False, with nothing written: no such command. */
 bool textpage_render(struct text *page, const char *line, uint32_t bytes,
                      const struct textport_view *view, uint64_t now_us);

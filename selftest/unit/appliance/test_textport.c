@@ -126,7 +126,7 @@ static void test_unknown_and_garbage_lines_are_refused_without_echo(void **state
     (void)state;
     struct peer *peer = connect_peer();
     static const struct { const char *bytes; uint32_t count; } lines[] = {
-        {"nonsense\n", 9}, {"help me\n", 8}, {"hel\n", 4}, {"helpx\n", 6}, {"help\0\n", 6},
+        {"nonsense\n", 9}, {"hel\n", 4}, {"helpx\n", 6}, {"help\0\n", 6},
         {"\0\0\0\n", 4}, {"\x16\x03\x01\x02\n", 5}, {"SSH-2.0-x\r\n", 11}, {"\x80\xfe%n%s\n", 7},
         {"AGX1\x01\n", 6}, {"\r\r\n", 3}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -134,6 +134,18 @@ static void test_unknown_and_garbage_lines_are_refused_without_echo(void **state
         assert_string_equal(answer(peer), "error unknown command, try help\nend\n");
     }
     assert_starts(ask(peer, "health\n"), "ready");
+}
+
+static void test_an_argument_that_a_command_does_not_take_is_refused(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    static const char *const lines[] = {"help me\n", "stats 1\n", "health\tx\n", "quit 1\n",
+                                        "agent-check 1\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_string_equal(ask(peer, lines[i]), "error this command takes no argument\nend\n");
+    }
+    assert_starts(ask(peer, "health \n"), "ready");
 }
 
 static void test_empty_lines_are_ignored(void **state)
@@ -433,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup(test_probe_takes_the_place_of_the_peer_that_is_idle_longest,
                                set_up),
         cmocka_unit_test_setup(test_unknown_and_garbage_lines_are_refused_without_echo, set_up),
+        cmocka_unit_test_setup(test_an_argument_that_a_command_does_not_take_is_refused, set_up),
         cmocka_unit_test_setup(test_empty_lines_are_ignored, set_up),
         cmocka_unit_test_setup(test_line_of_512_bytes_is_read_and_513_refused, set_up),
         cmocka_unit_test_setup(test_half_line_is_dropped_after_its_total_time, set_up),
