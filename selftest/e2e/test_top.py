@@ -64,7 +64,24 @@ def test_ask_prints_what_the_text_port_answers():
         assert ask(a, "ended", "12:03").stdout.startswith("next=0 end=0 lost=0 "), "two words"
         done = ask(a, "nonsense")
         assert done.returncode == 4 and "unknown command" in done.stderr, done
+        done = ask(a, "ended", "25:00")
+        assert done.returncode == 4 and "expected a number or a time of day" in done.stderr, done
         assert ask(a, "health\nstats").returncode == 2 and ask(a).returncode == 2
+
+
+def test_ask_knows_the_answers_that_end_with_a_close():
+    with Appliance() as a:
+        done = ask(a, "agent-check")
+        assert done.returncode == 0 and done.stdout == "up 100%\n", done
+        done = ask(a, "quit")
+        assert done.returncode == 0 and done.stdout == "", done
+
+
+def test_ask_says_how_to_name_the_port_where_nothing_listens():
+    done = subprocess.run([AGX, "ask", "--text", "127.0.0.1:1", "health"], text=True,
+                          capture_output=True, timeout=HANG_S)
+    assert done.returncode == 3 and "127.0.0.1:1: cannot connect" in done.stderr, done
+    assert "--text" in done.stderr and "AGX_TEXT" in done.stderr, done
 
 
 def test_keys_sort_and_q_puts_the_terminal_back():

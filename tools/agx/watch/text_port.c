@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "tools/agx/dial.h"
@@ -36,7 +37,15 @@ int text_port_open(struct text_port *port, const char *address)
     port->page[0] = '\0';
     enum agx_result result = agx_socket_connect(address, agx_socket_deadline(DIAL_TIMEOUT_MS),
                                                 &port->descriptor);
-    return result == AGX_OK ? EXIT_COMPLETE : dial_fail(NULL, result, address);
+    if (result == AGX_OK) {
+        return EXIT_COMPLETE;
+    }
+    int code = dial_fail(NULL, result, address);
+    if (result == AGX_ERROR_CONNECT) {
+        fprintf(stderr, "agx: the text port is where text.listen of the appliance says: name it "
+                "with --text,\nagx: or in " TEXT_PORT_VARIABLE "\n");
+    }
+    return code;
 }
 
 void text_port_close(struct text_port *port)
@@ -65,13 +74,27 @@ static enum agx_result send_question(const struct text_port *port, const char *q
     return result;
 }
 
-/* The last line of an answer is `end`. */
+/* The last line of an answer is `end`; that of `quit` has no other. */
 static bool is_whole(const struct text_port *port)
 {
     static const char tail[] = "\nend\n";
     uint32_t bytes = sizeof tail - 1;
-    return port->page_bytes >= bytes &&
-           memcmp(port->page + port->page_bytes - bytes, tail, bytes) == 0;
+    return (port->page_bytes == bytes - 1 && memcmp(port->page, tail + 1, bytes - 1) == 0) ||
+           (port->page_bytes >= bytes &&
+            memcmp(port->page + port->page_bytes - bytes, tail, bytes) == 0);
+}
+
+/* HAProxy's line has no `end`, but the close. True when it came; the end is put after it. */
+static bool is_agent_line(struct text_port *port, const char *question)
+{
+    bool is_line = strcasecmp(question, "agent-check\n") == 0 && port->page_bytes > 0 &&
+                   port->page[port->page_bytes - 1] == '\n' &&
+                   port->page_bytes + strlen("end\n") < port->page_max;
+    if (is_line) {
+        memcpy(port->page + port->page_bytes, "end\n", sizeof "end\n");
+        port->page_bytes += (uint32_t)strlen("end\n");
+    }
+    return is_line;
 }
 
 /* Room for another byte and the terminator. */
@@ -121,6 +144,9 @@ int text_port_ask(struct text_port *port, const char *question)
     enum agx_result result = send_question(port, question, deadline_ms);
     if (result == AGX_OK) {
         result = receive_answer(port, deadline_ms);
+    }
+    if (result == AGX_ERROR_CLOSED && is_agent_line(port, question)) {
+        result = AGX_OK;
     }
     if (result == AGX_ERROR_PROTOCOL) {
         fprintf(stderr, "agx: %s: an answer without an end; is it a text port?\n", port->address);
