@@ -19,7 +19,7 @@ static void print_rows(const struct boot *boot)
     const struct memory_plan *plan = &boot->plan;
     char each[32];
     snprintf(each, sizeof each, ", each of %u", boot->limits.engines);
-    printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "tier");
+    printf("%-32s %12s   %14s %14s  %s\n", "owner", "count", "bytes each", "MiB", "kind");
     for (uint32_t i = 0; i < plan->rows_count; i++) {
         const struct memory_plan_row *row = &plan->rows[i];
         printf("%-32s %12llu x %14llu %14.3f  %s%s\n", row->owner, (unsigned long long)row->count,
