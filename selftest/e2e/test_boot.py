@@ -55,6 +55,28 @@ def test_unknown_argument_is_a_usage_error():
     assert boot("--set")[0] == EXIT["USAGE"]
 
 
+def test_ini_examples_of_the_pages_are_accepted():
+    """Blocks of docs that begin with a section of ours; the file of keys is one of this test."""
+    docs = os.path.join(BUILD, "..", "docs")
+    sections = set(re.findall(r"^  ([a-z]+)\.", run("agentix", "--help").stdout, re.M))
+    count = 0
+    for page in sorted(name for name in os.listdir(docs) if name.endswith(".md")):
+        with open(os.path.join(docs, page)) as file:
+            blocks = re.findall(r"(?:^    .*\n)+", file.read(), re.M)
+        for block in (re.sub(r"^    ", "", block, flags=re.M) for block in blocks):
+            section = re.match(r"\[([a-z]+)\]\n", block)
+            if section is None or section.group(1) not in sections:
+                continue
+            with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+                keys.write("alice " + 64 * "a" + "\n")
+                keys.flush()
+                status, text = boot("--check", "--set", "auth.keys=" + keys.name,
+                                    text=block.encode())
+            assert status == 0, (page, block, text)
+            count += 1
+    assert count > 0
+
+
 def test_a_missing_configuration_is_named():
     status, text = boot("--check", "--config", "/nonexistent/a.ini")
     assert status == EXIT["CONFIG"] and "/nonexistent/a.ini" in text, text
