@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tempfile
 
-from appliance import BUILD, EXIT, HANG_S, Appliance, listens, run, wait_for
+from appliance import BUILD, EXIT, HANG_S, ROOT, Appliance, listens, run, wait_for
 from protocol import IGNORE_EOS, Client
 from skip import Skip, inside
 
@@ -57,7 +57,7 @@ def test_unknown_argument_is_a_usage_error():
 
 def test_ini_examples_of_the_pages_are_accepted():
     """Blocks of docs that begin with a section of ours; the file of keys is one of this test."""
-    docs = os.path.join(BUILD, "..", "docs")
+    docs = os.path.join(ROOT, "docs")
     sections = set(re.findall(r"^  ([a-z]+)\.", run("agentix", "--help").stdout, re.M))
     count = 0
     for page in sorted(name for name in os.listdir(docs) if name.endswith(".md")):

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import tempfile
 
-from appliance import BUILD, EXIT, HANG_S, run
+from appliance import BUILD, EXIT, HANG_S, ROOT, run
 from control_group import ControlGroup
 
 CONFIGS = int(os.environ.get("CONFIGS", "300"))
@@ -195,7 +195,7 @@ def test_drawn_configurations_end_in_a_known_status_and_a_sentence():
 
 def test_the_worked_example_of_the_page_is_what_check_prints():
     """But for the rows of the kernels, which depend on the instructions of this CPU."""
-    with open(os.path.join(BUILD, "..", "docs", "memory.md")) as file:
+    with open(os.path.join(ROOT, "docs", "memory.md")) as file:
         section = file.read().partition("## A worked example")[2].partition("\n## ")[0]
     words = shlex.split(re.search(r"^    (agentix --check .*)$", section, re.M).group(1))
     done = run(*words)

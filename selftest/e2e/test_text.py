@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -157,3 +158,18 @@ def test_health_leaves_ready_when_the_worker_is_stopped():
         finally:
             os.kill(worker, signal.SIGCONT)
         wait_for(lambda: a.health().startswith("ready"), "ready again")
+
+
+def test_every_column_is_explained_in_operations():
+    with open(os.path.join(ROOT, "docs", "operations.md")) as file:
+        section = file.read().partition("## What is in that column?")[2].partition("\n## ")[0]
+    with Appliance() as a:
+        for page in ("programs", "calls", "queues", "kv", "classes", "connections", "workflows"):
+            lines = a.text(page).splitlines()
+            words = {line.split()[0] for line in lines} if page == "kv" else set(lines[0].split())
+            table = re.search(r"^\| `%s` \|.*\n(?:\|.*\n)+" % page, section, re.M).group(0)
+            if page == "calls":     # these are under "Why is it queued?"
+                words -= {"wait_ms", "service_ms", "arrival_ms", "conn", "why"}
+            words -= {"slot", "queue"} if page == "queues" else {"slot"}
+            firsts = re.findall(r"^\| ([^|`-]+) \|", table, re.M)
+            assert words == {name for cell in firsts for name in cell.split(", ")}, page
