@@ -67,6 +67,8 @@ void control_begin_core(struct control *control, bool was_killed)
     }
     atomic_store(&control->health, 0);
     atomic_store(&control->is_quiet, 0);
+    atomic_store(&control->waits, 0);
+    atomic_store(&control->serves, 0);
     atomic_store(&control->admissions_taken, atomic_load(&control->admissions));
     atomic_store(&control->core_was_killed, was_killed);
     atomic_fetch_add(&control->core_restarts, 1);

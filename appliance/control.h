@@ -34,7 +34,8 @@ enum control_failure {
     CONTROL_WEIGHTS,
     CONTROL_FAILURES
 };
-enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW };
+/* YIELD: the core ends between two passes, and leaves all to one of another keeper (upgrade/). */
+enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW, CONTROL_YIELD };
 
 struct control_engine {
     /* keeper */
@@ -84,11 +85,15 @@ struct control {
     _Atomic uint32_t slices;            /* of the weights that were looked at since boot, and */
     _Atomic uint32_t damages;           /* those that were not what they had been */
     _Atomic uint32_t lines_lost;        /* of the log, the keeper's */
+    uint32_t upgrades;                  /* keepers before this one, each of which gave all it had to
+                                           the next */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */
     _Atomic uint32_t is_quiet;          /* it serves, and has nothing to do */
     _Atomic uint32_t admissions_taken;
+    _Atomic uint32_t waits;             /* it has its memory, and may wait for kept memory */
+    _Atomic uint32_t serves;            /* it has that, and listens */
     struct control_engine engines[];    /* [engines_count] */
 };
 

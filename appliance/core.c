@@ -8,6 +8,8 @@
  */
 #include "appliance/core.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -74,8 +76,10 @@ static void read_orders(const struct control *control, struct loop_orders *order
     *orders = (struct loop_orders){
         .drain = stop == CONTROL_DRAIN,
         .stop_now = stop == CONTROL_STOP_NOW,
+        .yields = stop == CONTROL_YIELD,
         .load_permille = control->load_permille,
         .core_restarts = atomic_load(&control->core_restarts),
+        .upgrades = control->upgrades,
         .idle_us = control->idle_us,
         .weights_slices = atomic_load(&control->slices),
         .weights_damaged = atomic_load(&control->damages),
@@ -98,6 +102,7 @@ static void report(const struct loop *loop, const struct loop_orders *orders,
     atomic_store(&control->health, health.state);
     atomic_fetch_add(&control->progress, health.moves ? 1 : 0);
     atomic_store(&control->is_quiet, loop_is_quiet(loop));
+    atomic_store(&control->serves, loop->serving);
 }
 
 /* The next core must not learn from a worker what it is to judge it by. */
@@ -129,6 +134,26 @@ static void tell_refusals(struct loop *loop)
     }
     const struct refused_moment moment = {loop->world->wall_us(loop->world->self), loop->now_us};
     refused_tell(&loop->net, &moment);
+}
+
+/* Kept memory belongs to one core at a time, of whichever keeper. The kernel gives the lock back
+ * when its owner is gone, with all that it had mapped. */
+static bool lock_kept(const struct boot *boot)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int rc;
+    do {
+        rc = fcntl(boot->kept_handle, F_SETLKW, &all);
+    } while (rc != 0 && errno == EINTR);
+    return rc == 0;
+}
+
+/* Between two passes all is as a successor takes it up. The next core begins at once: closing the
+ * handle unlocks, and what is left to the kernel takes milliseconds. */
+static _Noreturn void yield(const struct boot *boot)
+{
+    close(boot->kept_handle);
+    _exit(BOOT_EXIT_OK);
 }
 
 static void expect_ok(enum boot_exit exit_status)
@@ -168,6 +193,11 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
         log_event(LOG_ERROR, "boot failed: epoll");
         _exit(BOOT_EXIT_MEMORY);
     }
+    atomic_store(&boot->shared.control->waits, 1);
+    if (!lock_kept(boot)) {
+        log_event(LOG_ERROR, "boot failed: cannot lock the kept memory: error %d", errno);
+        _exit(BOOT_EXIT_SYSTEM);
+    }
     loop_init(loop, &settings, &world->world, arena);
     recall_canaries(loop, boot->shared.control);
     ASSERT(arena->used_bytes == memory_plan_bytes(&boot->plan, MEMORY_CORE));
@@ -198,6 +228,9 @@ static _Noreturn void serve(struct loop *loop, const struct boot *boot)
         tell_refusals(loop);
         keep_canaries(loop, boot->shared.control);
         report(loop, &orders, boot->shared.control);
+        if (goes_on && loop_may_yield(loop)) {
+            yield(boot);
+        }
     }
     _exit(BOOT_EXIT_OK);
 }

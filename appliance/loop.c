@@ -13,6 +13,7 @@
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
+#define REST_US            UINT64_C(100000)     /* for connections that open, before it yields */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
 struct step_layout loop_step_layout(const struct limits *limits)
@@ -208,7 +209,8 @@ bool loop_is_quiet(const struct loop *loop)
 /* True when the keeper wants what has not been done. Its bell has ended the wait before this. */
 static bool has_orders(const struct loop *loop, const struct loop_orders *orders)
 {
-    return orders->stop_now || (orders->drain && !loop->draining) || orders->admission != NULL;
+    return orders->stop_now || (orders->drain && !loop->draining) ||
+           (orders->yields && loop->rest_until_us == 0) || orders->admission != NULL;
 }
 
 static uint64_t longest_wait_us(const struct loop *loop, const struct loop_orders *orders)
@@ -227,6 +229,7 @@ static void gather_events(struct loop *loop, const struct loop_orders *orders)
     until_us = earliest(until_us, net_next_us(&loop->net, loop->now_us));
     until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
     until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
+    until_us = loop->rest_until_us > 0 ? earliest(until_us, loop->rest_until_us) : until_us;
     until_us = until_us < loop->now_us ? loop->now_us : until_us;
     until_us += loop->skipped_us;
     uint32_t count = loop->world->wait(loop->world->self, events, WORLD_EVENTS_MAX, until_us);
@@ -296,6 +299,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         return;
     }
     loop->stats.core_restarts = orders->core_restarts;
+    loop->stats.upgrades = orders->upgrades;
     loop->stats.log_lines_lost = orders->lines_lost;
     sched_report(&loop->sched);         /* looks at every call: only when a peer asks */
     loop_health(loop, orders, &health);
@@ -308,6 +312,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         .options = loop->settings.options,
         .limits = loop->settings.limits,
         .health = &health,
+        .version = loop->settings.version,
         .wall_us = loop->world->wall_us(loop->world->self),
         .askers = &loop->settings.access.askers,
     };
@@ -332,7 +337,8 @@ static bool engines_are_ready(const struct loop *loop, const struct loop_orders 
             ready += engine_is_ready(engine) && is_proven(loop, engine);
         }
     }
-    return ready == expected || (orders->core_restarts > 0 && ready > 0);
+    bool takes_over = orders->core_restarts > 0 || orders->upgrades > 0;
+    return ready == expected || (takes_over && ready > 0);
 }
 
 /* Also when the engines have failed: a refusal is better than silence. */
@@ -357,6 +363,20 @@ static void start_draining(struct loop *loop)
     loop->drain_until_us = loop->now_us + loop->settings.drain_us;
     loop->sched.draining = true;
     net_drain(&loop->net);
+}
+
+static void start_resting(struct loop *loop)
+{
+    if (loop->rest_until_us == 0) {
+        loop->rest_until_us = loop->now_us + REST_US;
+        net_rest(&loop->net);
+    }
+}
+
+bool loop_may_yield(const struct loop *loop)
+{
+    return loop->rest_until_us > 0 &&
+           (loop->now_us >= loop->rest_until_us || !net_has_newcomers(&loop->net));
 }
 
 /* True while there is a reason to go on. */
@@ -391,6 +411,9 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     }
     if (orders->drain) {
         start_draining(loop);
+    }
+    if (orders->yields) {
+        start_resting(loop);
     }
     if (orders->admission != NULL) {
         admit_anew(loop, orders->admission);

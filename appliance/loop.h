@@ -19,6 +19,7 @@ struct loop_settings {
     const struct limits *limits;
     const struct vocab *vocab;
     const char *model_name;
+    const char *version;            /* of the program; NULL: none */
     struct net_chat chat;
     struct config_access access;    /* rules for clients */
     const struct config_keys *keys; /* their keys; NULL: none. Copied */
@@ -56,15 +57,18 @@ struct loop {
     bool serving;                   /* listeners are open */
     bool draining;
     uint64_t drain_until_us;
+    uint64_t rest_until_us;         /* 0: it accepts connections */
 };
 
 /* What the keeper tells the loop. */
 struct loop_orders {
     bool drain, stop_now;
+    bool yields;                    /* the core is to end for one of another keeper's */
     const struct config_admission *admission;   /* who may come in from now on; NULL: as before */
     uint64_t idle_us;               /* how long a pass may wait while all is quiet */
     uint32_t load_permille;
     uint32_t core_restarts;         /* before this core */
+    uint32_t upgrades;              /* before this keeper */
     uint32_t weights_slices, weights_damaged;   /* looked at since boot; not what they had been */
     uint32_t lines_lost;            /* of the log, by core and keeper */
     struct engine_orders engines[WORLD_ENGINES_MAX];
@@ -86,6 +90,9 @@ void loop_listen_text(struct loop *loop, int32_t handle);
 /* One pass; false when the loop has ended (drained or told to stop). `listeners`: the handles of
  * the binary protocol, see net_listen(). */
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
+/* It was told that it yields: true once all connections can go on with another core, or one that is
+ * not open yet has been waited for long enough. */
+bool loop_may_yield(const struct loop *loop);
 /* True when it serves and has nothing to do: it need look at its engines now and then only. */
 bool loop_is_quiet(const struct loop *loop);
 /* Health as the text port shows it; it uses the gauges of the last sched_report(). */

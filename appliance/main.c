@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "appliance/boot/boot.h"
@@ -13,12 +14,15 @@
 #include "appliance/boot/plan.h"
 #include "appliance/boot/init/init.h"
 #include "appliance/keeper/keeper.h"
+#include "appliance/keeper/upgrade/launcher.h"
+#include "appliance/keeper/upgrade/taker.h"
 #include "appliance/log.h"
 #include "appliance/boot/version.h"
+#include "config/base/fnv.h"
 #include "kernels/cuda/driver/images.h"
 #include "selftest/post/post.h"
 
-enum mode { MODE_SERVE, MODE_CHECK, MODE_SELFTEST };
+enum mode { MODE_SERVE, MODE_UPGRADE, MODE_CHECK, MODE_SELFTEST };
 
 static void print_argument(const char *name, const char *value, const char *help)
 {
@@ -34,8 +38,8 @@ static void print_argument(const char *name, const char *value, const char *help
 
 static void print_help(void)
 {
-    printf("usage: agentix [--config FILE] [--set section.key=value]... [--check] [--selftest]\n"
-           "               [--selftest-inject] [--version] [--help]\n\n");
+    printf("usage: agentix [--config FILE] [--set section.key=value]... [--check] [--upgrade]\n"
+           "               [--selftest] [--selftest-inject] [--version] [--help]\n\n");
 #define ARGUMENT(name, value, help) print_argument(name, value, help);
 #include "appliance/arguments.def"
     printf("\noptions, as [section] key = value in the file:\n\n");
@@ -61,8 +65,10 @@ static enum boot_exit option_error(const struct config_error *error)
 }
 
 /* Reads the whole line. -1: go on; else the exit status. */
-static int read_line(int argc, char **argv, enum mode *mode, struct post_settings *selftest)
+static int read_line(struct boot *boot, enum mode *mode, struct post_settings *selftest)
 {
+    int argc = boot->line.count;
+    char **argv = boot->line.words;
     const char *problem = NULL;
     bool has_file = false;
     for (int i = 1; i < argc; i++) {
@@ -86,6 +92,10 @@ static int read_line(int argc, char **argv, enum mode *mode, struct post_setting
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--check") == 0) {
             *mode = MODE_CHECK;
+        } else if (strcmp(argv[i], "--upgrade") == 0 ||
+                   strcmp(argv[i], "--upgrade=changed") == 0) {
+            *mode = MODE_UPGRADE;
+            boot->needs_another_program = argv[i][strlen("--upgrade")] != '\0';
         } else if (post_settings_take(selftest, argc, argv, &i, &problem)) {
             *mode = MODE_SELFTEST;
             if (problem != NULL) {
@@ -112,6 +122,12 @@ static enum boot_exit prepare(struct boot *boot, enum mode mode,
     if (mode == MODE_SELFTEST) {
         post_plan_memory(boot, selftest);
     }
+    if (mode == MODE_UPGRADE) {
+        exit_status = taker_compare(boot);
+        if (exit_status != BOOT_EXIT_OK) {
+            return exit_status;
+        }
+    }
     if (mode == MODE_CHECK || !plan_fits(boot)) {
         plan_print(boot);
         fflush(stdout);
@@ -125,7 +141,8 @@ static enum boot_exit prepare(struct boot *boot, enum mode mode,
 
 static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_settings *selftest)
 {
-    enum boot_exit exit_status = confine(boot, mode == MODE_SERVE);
+    bool serves = mode == MODE_SERVE || mode == MODE_UPGRADE;
+    enum boot_exit exit_status = confine(boot, serves);
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
     }
@@ -152,6 +169,19 @@ static void hold_standard_descriptors(void)
     }
 }
 
+/* The file that this process was started from; 0: unknown. */
+static uint64_t own_program(void)
+{
+    struct stat stat_buffer;
+    if (stat("/proc/self/exe", &stat_buffer) != 0) {
+        return 0;
+    }
+    const uint64_t facts[] = {(uint64_t)stat_buffer.st_dev, (uint64_t)stat_buffer.st_ino,
+                              (uint64_t)stat_buffer.st_size, (uint64_t)stat_buffer.st_mtim.tv_sec,
+                              (uint64_t)stat_buffer.st_mtim.tv_nsec};
+    return fnv_add_words(FNV_START, facts, sizeof facts);
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
@@ -162,17 +192,23 @@ int main(int argc, char **argv)
     enum mode mode = MODE_SERVE;
     struct post_settings selftest;
     post_settings_init(&selftest);
-    int line = read_line(argc, argv, &mode, &selftest);
+    boot.line = (struct line){argc, argv};
+    boot.version = version_text;
+    boot.program = own_program();
+    int line = read_line(&boot, &mode, &selftest);
     if (line >= 0) {
         return line;
     }
     struct config_error error = {.text = ""};
-    boot.line = (struct line){argc, argv};
+    boot.is_upgrade = mode == MODE_UPGRADE;
     if (line_read_options(&boot.line, &boot.options, &error) != STATUS_OK) {
         return option_error(&error);
     }
     if (mode == MODE_SELFTEST) {
         post_choose_engine(&selftest, &boot.options);
+    }
+    if (boot.is_upgrade) {
+        launcher_fork();
     }
     return run(&boot, mode, &selftest);
 }

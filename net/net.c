@@ -181,17 +181,33 @@ void net_listen(struct net *net, enum net_listener_index index, int32_t handle)
 {
     ASSERT(index < NET_LISTENERS_MAX);
     net->listeners[index].handle = handle;
-    if (!net->draining) {
+    if (!net->draining && !net->is_resting) {
         watch_listener(net, index, true);
     }
+}
+
+void net_rest(struct net *net)
+{
+    net->is_resting = true;
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        watch_listener(net, i, false);
+    }
+}
+
+bool net_has_newcomers(const struct net *net)
+{
+    for (uint32_t i = 0; i < net->open_count; i++) {
+        if (net->connections[net->order[i]].state < NET_OPEN) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void net_drain(struct net *net)
 {
     net->draining = true;
-    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
-        watch_listener(net, i, false);
-    }
+    net_rest(net);
 }
 
 /* Sends the refusal, if one send can do it, and closes the connection. */
@@ -277,7 +293,8 @@ static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
 static bool is_paused(const struct net *net, uint32_t index)
 {
     const struct net_listener *listener = &net->listeners[index];
-    return listener->handle >= 0 && !listener->is_watched && !net->draining;
+    return listener->handle >= 0 && !listener->is_watched && !net->draining &&
+           !net->is_resting;
 }
 
 static void accept_all(struct net *net, uint64_t now_us)

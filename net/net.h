@@ -195,6 +195,7 @@ struct net {
     struct net_connection *connections;     /* [limits.connections] */
     struct net_listener listeners[NET_LISTENERS_MAX];
     bool draining;
+    bool is_resting;                /* accepts nothing, for another core's sake */
     /* private: only net/ */
     uint32_t *order;                /* a permutation of the slots: awake, other open, free */
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
@@ -230,6 +231,9 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
 uint64_t net_domain_of_key(uint32_t index);
 /* True for the domain of a user of the unix socket: its lower half is the user's number. */
 bool net_domain_is_user(uint64_t domain);
+/* A digest of the records in kept memory: a core goes on with what another one has left when it is
+ * the same of both. */
+uint64_t net_kept_layout(void);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */
@@ -248,6 +252,10 @@ void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
 void net_admit_anew(struct net *net, const struct config_admission *admission, uint64_t now_us);
 /* No new connections, no new calls. */
 void net_drain(struct net *net);
+/* Accepts no connection any more: another core will. */
+void net_rest(struct net *net);
+/* True while a connection is not open yet, and so would not outlive this core. */
+bool net_has_newcomers(const struct net *net);
 /* Notes readiness; work is done in net_poll(). */
 void net_event(struct net *net, const struct world_event *event);
 /* Stage 1: accepts and reads, parses frames into call slots and commands, applies deadlines. */

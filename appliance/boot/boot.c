@@ -275,10 +275,22 @@ static enum boot_exit fail_kind(const struct boot *boot, enum memory_kind kind)
 
 static enum boot_exit map_kind(struct boot *boot, struct arena *arena, enum memory_kind kind)
 {
-    bool is_shared = kind == MEMORY_KEPT;
-    return arena_map(arena, memory_plan_bytes(&boot->plan, kind), is_shared) == STATUS_OK
+    return arena_map(arena, memory_plan_bytes(&boot->plan, kind), false) == STATUS_OK
                ? BOOT_EXIT_OK
                : fail_kind(boot, kind);
+}
+
+/* An upgrade has that of the appliance before it. */
+static enum boot_exit reserve_kept(struct boot *boot)
+{
+    uint64_t bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT);
+    if (boot->kept_handle == 0) {
+        boot->kept_handle = arena_share(bytes);
+    }
+    return boot->kept_handle > 0 &&
+                   arena_map_shared(&boot->kept_arena, boot->kept_handle, bytes) == STATUS_OK
+               ? BOOT_EXIT_OK
+               : fail_kind(boot, MEMORY_KEPT);
 }
 
 static enum boot_exit reserve_shared(struct boot *boot)
@@ -346,6 +358,7 @@ void boot_forget_core(struct boot *boot)
 {
     munmap(boot->kept_arena.base, boot->kept_arena.size_bytes);
     boot->kept_arena = (struct arena){.base = NULL};
+    close(boot->kept_handle);
 }
 
 enum boot_exit boot_reserve(struct boot *boot)
@@ -353,7 +366,7 @@ enum boot_exit boot_reserve(struct boot *boot)
     struct config_error error = {.text = "unknown"};
     enum boot_exit exit_status = reserve_shared(boot);
     if (exit_status == BOOT_EXIT_OK) {
-        exit_status = map_kind(boot, &boot->kept_arena, MEMORY_KEPT);
+        exit_status = reserve_kept(boot);
     }
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = map_kind(boot, &boot->model_arena, MEMORY_MODEL);
@@ -447,6 +460,7 @@ void boot_loop_settings(const struct boot *boot, struct loop_settings *settings)
         .limits = &boot->limits,
         .vocab = &boot->vocab,
         .model_name = boot->gguf->model_name,
+        .version = boot->version,
         .chat = {.verdict = boot->gguf->chat.verdict, .format = boot->gguf->chat.format,
                  .template_bytes = boot->gguf->chat.template_bytes},
         .access = boot->access,

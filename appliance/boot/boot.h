@@ -51,7 +51,8 @@ struct boot {
                                                without rows: not added up yet */
     struct memory_plan gpu_weights_plan;    /* the same of the GPU's */
     struct arena model_arena, weights_arena, shared_arena;
-    struct arena kept_arena;        /* of cores: each takes it from its start, as it was left */
+    struct arena kept_arena;        /* of cores: each takes it from its start, as it was left; */
+    int kept_handle;                /* it is the memory of this, which a core locks. 0: none yet */
     struct kernels_settings engine; /* of each engine */
     struct kernels_weights *weights;
     struct step step;               /* engine 0's record; step_at() gives the others' */
@@ -63,6 +64,11 @@ struct boot {
     int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
     struct pockets pockets;         /* of connections */
+    const char *version;            /* of this program, */
+    uint64_t program;               /* and a digest that tells its file from another one */
+    bool is_upgrade;                /* it takes over from an appliance that serves (upgrade/), */
+    bool needs_another_program;     /* if that runs another file */
+    int upgrade_listener;           /* where the next one asks; 0: none */
 };
 
 /* Once rights are given up (confine.h): opens and scans the model, reads what the machine has,

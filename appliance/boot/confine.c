@@ -12,6 +12,8 @@
 
 #include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
+#include "appliance/keeper/upgrade/giver.h"
+#include "appliance/keeper/upgrade/taker.h"
 #include "appliance/log.h"
 #include "appliance/seal/keeper.h"
 #include "appliance/seal/rights.h"
@@ -34,7 +36,10 @@ enum boot_exit confine(struct boot *boot, bool serves)
         config_user_fill(&boot->user, options, &error) != STATUS_OK) {
         return fail(&error);
     }
-    enum boot_exit exit_status = serves ? listen_open(boot) : BOOT_EXIT_OK;
+    enum boot_exit exit_status = serves && boot->is_upgrade ? taker_ask(boot) : BOOT_EXIT_OK;
+    if (exit_status == BOOT_EXIT_OK && serves) {
+        exit_status = listen_open(boot);
+    }
     if (exit_status != BOOT_EXIT_OK) {
         return exit_status;
     }
@@ -45,7 +50,13 @@ enum boot_exit confine(struct boot *boot, bool serves)
     if (!serves) {
         return BOOT_EXIT_OK;            /* the self-test connects, and starts a GPU's binary */
     }
+    giver_listen(boot);
     pockets_open(&boot->pockets, (uint32_t)options->limits_connections.number);
+    exit_status = boot->is_upgrade ? taker_take_pockets(boot) : BOOT_EXIT_OK;
+    if (exit_status != BOOT_EXIT_OK) {
+        listen_remove(boot);
+        return exit_status;
+    }
     files_confine_boot(boot);
     if (geteuid() == 0) {
         log_event(LOG_WARN, "runs as root, without capabilities: appliance.user names a user that "

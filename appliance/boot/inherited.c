@@ -20,6 +20,8 @@
 #define INHERITED_FIRST (STDERR_FILENO + 1)
 
 static bool is_taken[INHERITED_MAX];
+static uint32_t given_count;
+static int given[INHERITED_MAX];        /* after those of the service manager */
 
 static unsigned long number_of(const char *variable)
 {
@@ -34,6 +36,24 @@ uint32_t inherited_count(void)
         return 0;
     }
     return count < INHERITED_MAX ? (uint32_t)count : INHERITED_MAX;
+}
+
+static uint32_t all_count(void)
+{
+    return inherited_count() + given_count;
+}
+
+static int handle_at(uint32_t i)
+{
+    uint32_t inherited = inherited_count();
+    return i < inherited ? INHERITED_FIRST + (int)i : given[i - inherited];
+}
+
+void inherited_give(int handle)
+{
+    if (all_count() < INHERITED_MAX) {
+        given[given_count++] = handle;
+    }
 }
 
 static bool is_listening_stream(int handle)
@@ -76,9 +96,9 @@ static bool is_for(int handle, const struct sockaddr *address)
 
 int inherited_take(const struct sockaddr *address, int backlog)
 {
-    uint32_t count = inherited_count();
+    uint32_t count = all_count();
     for (uint32_t i = 0; i < count; i++) {
-        int handle = INHERITED_FIRST + (int)i;
+        int handle = handle_at(i);
         if (is_taken[i] || !is_for(handle, address)) {
             continue;
         }
@@ -91,12 +111,12 @@ int inherited_take(const struct sockaddr *address, int backlog)
 
 void inherited_close_rest(void)
 {
-    uint32_t count = inherited_count();
+    uint32_t count = all_count(), inherited = inherited_count();
     for (uint32_t i = 0; i < count; i++) {
         if (!is_taken[i]) {
-            log_event(LOG_WARN, "socket %u of the service manager is none of net.unix, net.tcp and "
-                      "text.listen: closed", i);
-            close(INHERITED_FIRST + (int)i);
+            log_event(LOG_WARN, "socket %u of the %s is none of net.unix, net.tcp and text.listen: "
+                      "closed", i, i < inherited ? "service manager" : "appliance before this one");
+            close(handle_at(i));
         }
     }
 }

@@ -55,6 +55,7 @@ static bool unix_path_is_stale(const struct sockaddr_un *address)
 
 /* The path may be removed only while it is still the socket that this instance bound. */
 static struct stat unix_file;
+static bool is_borrowed;                /* and only once the other one has given it up */
 
 /* As if the user had bound it, so that its group may connect. Who is that user already is spared
  * the call: a filter of the service manager may end it. */
@@ -218,8 +219,23 @@ void listen_remove(const struct boot *boot)
 {
     struct stat now;
     const char *path = listen_path(boot);
-    if (path[0] != '\0' && lstat(path, &now) == 0 && now.st_dev == unix_file.st_dev &&
-        now.st_ino == unix_file.st_ino) {
+    if (!is_borrowed && path[0] != '\0' && lstat(path, &now) == 0 &&
+        now.st_dev == unix_file.st_dev && now.st_ino == unix_file.st_ino) {
         unlink(path);
     }
+}
+
+void listen_borrow(const struct boot *boot)
+{
+    is_borrowed = lstat(boot->options.net_unix.text, &unix_file) == 0;
+}
+
+void listen_own(void)
+{
+    is_borrowed = false;
+}
+
+void listen_disown(void)
+{
+    unix_file = (struct stat){.st_ino = 0};
 }

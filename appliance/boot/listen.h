@@ -14,3 +14,8 @@ void listen_forget(struct boot *boot);
 const char *listen_path(const struct boot *boot);
 /* Removes the unix socket's path, unless another instance has taken it over. */
 void listen_remove(const struct boot *boot);
+/* The appliance before this one has made the path, and owns it until listen_own(). */
+void listen_borrow(const struct boot *boot);
+void listen_own(void);
+/* The appliance after this one owns it. */
+void listen_disown(void);

@@ -7,10 +7,8 @@
  * Signals are waited for, never handled. They stay pending while weights are read; one that means
  * the end stops the reading, and watch() then takes it, with no worker forked. SIGHUP: reload.h.
  *
- * A core that a signal ends, while workers serve, has a successor: the listeners are the keeper's
- * too, so clients that come wait for it, and it takes over the workers as they are, and connections
- * with their calls (pockets.h, net/kept/). It has been forked before and waits, with its memory.
- * One that fails too often, or that ends by itself, ends the appliance with its exit status.
+ * A core that a signal ends, while workers serve, has a successor (cores.h). One that fails too
+ * often, or that ends by itself, ends the appliance with its exit status.
  *
  * Bounds: it wakes up every GUARD_TICK_US, and every control->idle_us while the core is quiet.
  */
@@ -27,34 +25,30 @@
 
 #include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
-#include "appliance/boot/plan.h"
 #include "appliance/clock.h"
-#include "appliance/core.h"
-#include "appliance/health.h"
+#include "appliance/keeper/cores.h"
 #include "appliance/keeper/guard.h"
 #include "appliance/keeper/notify.h"
 #include "appliance/keeper/reload.h"
+#include "appliance/keeper/upgrade/giver.h"
+#include "appliance/keeper/upgrade/launcher.h"
+#include "appliance/keeper/upgrade/taker.h"
 #include "appliance/keeper/workers.h"
 #include "appliance/log.h"
 #include "appliance/seal/keeper.h"
 
-#define END_TICKS 10                /* for a core that was told to end now */
-#define NEXT_PAUSE_TICKS 50         /* before another core waits, if the last ended in its wait */
-
 struct keeper {
     struct boot *boot;
     pid_t pid;                      /* its own */
-    pid_t core;                     /* -1: there is none */
-    uint64_t core_since_us;
-    pid_t next_core;                /* a core that waits; -1: there is none */
-    uint32_t next_pause_ticks;      /* before there is one */
-    struct guard core_guard;        /* how often cores have failed */
     uint64_t ticked_us;
     bool serves;                    /* workers have been started */
+    struct cores cores;
     struct workers workers;
-    uint32_t waited_ticks;          /* for the core to end */
     struct notify notify;
     struct reload reload;
+    struct giver giver;             /* of all this to another keeper */
+    bool takes;                     /* from another keeper, which serves still */
+    uint32_t stops_due;             /* signals that came while another keeper may have it all */
     sigset_t signals;
 };
 
@@ -86,70 +80,24 @@ static void follow(const struct keeper *keeper)
     }
 }
 
-/* In a core. */
-static void begin_core(struct keeper *keeper)
+static void close_upgrade(const struct keeper *keeper)
 {
+    giver_close(&keeper->giver);
+    if (keeper->boot->is_upgrade) {
+        taker_close();
+        launcher_close();
+    }
+}
+
+/* In a core, with `context` as it is in the keeper. */
+static void begin_core(void *context)
+{
+    struct keeper *keeper = context;
     follow(keeper);
     notify_close(&keeper->notify);
+    close_upgrade(keeper);
     reload_close(keeper->boot, true);
     boot_forget_worker(keeper->boot);
-}
-
-static enum boot_exit fork_core(struct keeper *keeper)
-{
-    keeper->core_since_us = clock_us(CLOCK_MONOTONIC);
-    keeper->core = fork();
-    if (keeper->core < 0) {
-        log_event(LOG_ERROR, "fork of the core: %s", strerror(errno));
-        return BOOT_EXIT_SYSTEM;
-    }
-    if (keeper->core == 0) {
-        begin_core(keeper);
-        core_run(keeper->boot);
-    }
-    reload_begin(&keeper->reload);
-    return BOOT_EXIT_OK;
-}
-
-/* ---- the core that waits --------------------------------------------------------------------- */
-
-/* There is one once the core serves, so that it takes no time from that. */
-static bool next_core_is_due(const struct keeper *keeper)
-{
-    const struct control *control = keeper->boot->shared.control;
-    return keeper->next_core <= 0 && keeper->next_pause_ticks == 0 && keeper->serves &&
-           plan_has_next_core(keeper->boot) && atomic_load(&control->stop) == CONTROL_RUN &&
-           atomic_load(&control->health) != HEALTH_STARTING;
-}
-
-static void keep_next_core(struct keeper *keeper)
-{
-    const struct control *control = keeper->boot->shared.control;
-    keeper->next_pause_ticks -= keeper->next_core <= 0 && keeper->next_pause_ticks > 0;
-    if (!next_core_is_due(keeper) ||
-        clock_us(CLOCK_MONOTONIC) - keeper->core_since_us < GUARD_TICK_US) {
-        return;
-    }
-    uint32_t restarts = atomic_load(&control->core_restarts);
-    keeper->next_pause_ticks = NEXT_PAUSE_TICKS;
-    keeper->next_core = fork();
-    if (keeper->next_core == 0) {
-        begin_core(keeper);
-        core_wait(keeper->boot, restarts);
-    }
-}
-
-/* True when it has the keys, and is the core. */
-static bool call_next_core(struct keeper *keeper)
-{
-    if (keeper->next_core <= 0 || !reload_hand_over(&keeper->reload)) {
-        return false;
-    }
-    keeper->core = keeper->next_core;
-    keeper->core_since_us = clock_us(CLOCK_MONOTONIC);
-    keeper->next_core = -1;
-    keeper->next_pause_ticks = 0;
-    return true;
 }
 
 /* In a worker, with `context` as it is in the keeper. */
@@ -158,54 +106,30 @@ static void begin_worker(void *context)
     struct keeper *keeper = context;
     follow(keeper);
     notify_close(&keeper->notify);
+    close_upgrade(keeper);
     reload_close(keeper->boot, false);
     listen_forget(keeper->boot);
     pockets_forget(&keeper->boot->pockets);
     boot_forget_core(keeper->boot);
 }
 
-/* Exit status of a core that has ended. */
-static enum boot_exit core_status(int wait_status)
+/* True when its end is a part of an upgrade: it has left all to another keeper's, or was to take
+ * over from that, which goes on. */
+static bool core_is_missed(const struct keeper *keeper)
 {
-    if (WIFEXITED(wait_status)) {
-        return (enum boot_exit)WEXITSTATUS(wait_status);
+    uint32_t stop = atomic_load(&keeper->boot->shared.control->stop);
+    return stop != CONTROL_YIELD && (!keeper->takes || taker_is_alone());
+}
+
+/* False: the keeper is to end. */
+static bool replace_core(struct keeper *keeper, int wait_status, enum boot_exit exit_status)
+{
+    if (!core_is_missed(keeper)) {
+        return !keeper->takes;
     }
-    log_event(LOG_ERROR, "core ended by signal %d", WTERMSIG(wait_status));
-    return BOOT_EXIT_CORE;
-}
-
-/* One that was told to end, or that ends by itself, has no successor. */
-static bool may_have_successor(struct keeper *keeper, enum boot_exit exit_status)
-{
-    bool is_wanted = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_RUN;
-    return exit_status == BOOT_EXIT_CORE && is_wanted && keeper->serves &&
-           guard_fail(&keeper->core_guard, true, clock_us(CLOCK_MONOTONIC)) == 0;
-}
-
-/* Cores that die at once take no more of the machine than one for each tick does. */
-static void wait_for_turn(const struct keeper *keeper)
-{
-    sigset_t none;
-    uint64_t lived_us = clock_us(CLOCK_MONOTONIC) - keeper->core_since_us;
-    uint64_t rest_us = lived_us < GUARD_TICK_US ? GUARD_TICK_US - lived_us : 0;
-    const struct timespec rest = {.tv_nsec = (long)(rest_us * 1000)};
-    sigemptyset(&none);
-    (void)sigtimedwait(&none, NULL, &rest);
-}
-
-/* True when there is another core. */
-static bool replace_core(struct keeper *keeper, enum boot_exit exit_status, bool was_killed)
-{
-    keeper->core = -1;
-    if (!may_have_successor(keeper, exit_status) || !reload_renew(&keeper->reload)) {
-        return false;
-    }
-    wait_for_turn(keeper);
-    bool is_there = call_next_core(keeper);
-    control_begin_core(keeper->boot->shared.control, was_killed);
-    log_event(LOG_WARN, "another core takes over: connections and calls go on, workflows are "
-              "lost");
-    return is_there || fork_core(keeper) == BOOT_EXIT_OK;
+    bool was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+    return keeper->serves && exit_status == BOOT_EXIT_CORE &&
+           cores_replace(&keeper->cores, was_killed);
 }
 
 /* Reaps the children that have ended; true when there is no core any more. */
@@ -214,17 +138,9 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
     int wait_status = 0;
     pid_t pid = 0;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
-        if (pid == keeper->next_core) {
-            keeper->next_core = -1;
-            continue;
-        }
-        if (pid != keeper->core) {
+        if (!cores_reap(&keeper->cores, pid, wait_status, exit_status)) {
             workers_reap(&keeper->workers, pid, wait_status);
-            continue;
-        }
-        *exit_status = core_status(wait_status);
-        bool was_killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-        if (!replace_core(keeper, *exit_status, was_killed)) {
+        } else if (keeper->cores.core < 0 && !replace_core(keeper, wait_status, *exit_status)) {
             return true;
         }
     }
@@ -232,25 +148,31 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
 }
 
 /* SIGTERM and SIGINT: the first drains, the second ends at once. */
-static void pass_stop(const struct keeper *keeper)
+static void pass_stop(struct keeper *keeper)
 {
     struct control *control = keeper->boot->shared.control;
     uint32_t stop = atomic_load(&control->stop);
+    if (keeper->takes || !giver_refuse(&keeper->giver, "the appliance was told to end")) {
+        keeper->stops_due++;
+        return;
+    }
     uint32_t next = stop == CONTROL_RUN ? CONTROL_DRAIN : CONTROL_STOP_NOW;
     atomic_store(&control->stop, next);
     log_event(LOG_INFO, next == CONTROL_DRAIN ? "draining" : "stopping now");
     control_ring(keeper->boot->shared.control_bell);
 }
 
-/* True once in END_TICKS of waiting. */
-static bool has_waited(uint32_t *ticks, bool waits)
+/* A core waits while another one of this keeper serves. */
+static bool may_wait(const struct keeper *keeper)
 {
-    *ticks = waits ? *ticks + 1 : 0;
-    if (*ticks < END_TICKS) {
-        return false;
+    return keeper->serves && !keeper->takes;
+}
+
+static void tick_reload(struct keeper *keeper)
+{
+    if (!giver_is_bound(&keeper->giver)) {
+        reload_tick(&keeper->reload);
     }
-    *ticks = 0;
-    return true;
 }
 
 /* What no signal tells: a worker that is missing, hung or wrong, and a core that does not follow
@@ -264,25 +186,14 @@ static void act_on_tick(struct keeper *keeper)
     keeper->ticked_us = now_us;
     atomic_store(&keeper->boot->shared.control->lines_lost, log_lost());
     bool stop_now = atomic_load(&keeper->boot->shared.control->stop) == CONTROL_STOP_NOW;
-    reload_tick(&keeper->reload);
+    tick_reload(keeper);
     workers_tick(&keeper->workers, stop_now);
-    keep_next_core(keeper);
-    if (has_waited(&keeper->waited_ticks, stop_now)) {
-        log_event(LOG_ERROR, "core does not end: killed");
-        kill(keeper->core, SIGKILL);
-    }
+    cores_tick(&keeper->cores, may_wait(keeper), stop_now);
 }
 
 static void end_children(struct keeper *keeper)
 {
-    if (keeper->core > 0) {
-        kill(keeper->core, SIGKILL);
-        waitpid(keeper->core, NULL, 0);
-    }
-    if (keeper->next_core > 0) {
-        kill(keeper->next_core, SIGKILL);
-        waitpid(keeper->next_core, NULL, 0);
-    }
+    cores_end(&keeper->cores);
     workers_end(&keeper->workers);
 }
 
@@ -291,23 +202,114 @@ static struct timespec tick_of(const struct keeper *keeper)
     const struct control *control = keeper->boot->shared.control;
     bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
                     atomic_load(&control->stop) == CONTROL_RUN &&
-                    keeper->workers.weights.state == WEIGHTS_WHOLE && !next_core_is_due(keeper) &&
+                    keeper->workers.weights.state == WEIGHTS_WHOLE &&
+                    !(may_wait(keeper) && cores_next_is_due(&keeper->cores)) &&
                     control->idle_us > GUARD_TICK_US;
     uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
+    if (keeper->takes || keeper->giver.state != GIVER_IDLE) {
+        us = GIVER_TICK_US;
+    }
     return (struct timespec){.tv_sec = (time_t)(us / 1000000),
                              .tv_nsec = (long)(us % 1000000 * 1000)};
+}
+
+/* ---- upgrades -------------------------------------------------------------------------------- */
+
+/* A core that drains takes up no call: it first has to serve. A second signal does not wait. */
+static void pass_due_stops(struct keeper *keeper)
+{
+    const struct control *control = keeper->boot->shared.control;
+    while (keeper->stops_due > 0 && !giver_is_bound(&keeper->giver) &&
+           (atomic_load(&control->serves) != 0 || keeper->stops_due > 1 ||
+            atomic_load(&control->stop) != CONTROL_RUN)) {
+        keeper->stops_due--;
+        pass_stop(keeper);
+    }
+}
+
+/* True when the keeper is to end. */
+static bool give(struct keeper *keeper, enum boot_exit *exit_status)
+{
+    struct control *control = keeper->boot->shared.control;
+    const struct giver_facts facts = {
+        .may_give = keeper->serves && !keeper->takes && atomic_load(&control->serves) != 0 &&
+                    atomic_load(&control->stop) == CONTROL_RUN,
+        .has_core = keeper->cores.core > 0, .domains = &keeper->reload.known,
+        .weights = weights_digest(&keeper->workers.weights),
+        .now_us = clock_us(CLOCK_MONOTONIC)};
+    switch (giver_tick(&keeper->giver, &facts)) {
+    case GIVER_NOTHING:
+        break;
+    case GIVER_END_CORE:
+        atomic_store(&control->stop, CONTROL_YIELD);
+        control_ring(keeper->boot->shared.control_bell);
+        break;
+    case GIVER_KILL_CORE:
+        kill(keeper->cores.core, SIGKILL);
+        break;
+    case GIVER_BEGIN_CORE:
+        atomic_store(&control->stop, CONTROL_RUN);
+        log_event(LOG_WARN, "upgrade: this process goes on");
+        *exit_status = BOOT_EXIT_CORE;
+        return !cores_begin(&keeper->cores, keeper->takes);
+    case GIVER_END:
+        notify_successor(&keeper->notify, keeper->giver.peer);
+        listen_disown();
+        *exit_status = BOOT_EXIT_OK;
+        return true;
+    }
+    pass_due_stops(keeper);
+    return false;
+}
+
+/* True when the keeper is to end. */
+static bool take(struct keeper *keeper, enum boot_exit *exit_status)
+{
+    const struct control *control = keeper->boot->shared.control;
+    const struct taker_facts facts = {
+        .is_ready = workers_are_ready(&keeper->workers),
+        .core_waits = atomic_load(&control->waits) != 0,
+        .core_serves = atomic_load(&control->serves) != 0,
+        .weights = weights_digest(&keeper->workers.weights)};
+    *exit_status = BOOT_EXIT_UPGRADE;
+    if (keeper->stops_due > 0) {
+        log_event(LOG_WARN, "upgrade given up: told to end");
+        return true;
+    }
+    switch (taker_tick(&facts)) {
+    case TAKER_NOTHING:
+        return false;
+    case TAKER_BEGIN_CORE:
+        taker_domains(&keeper->reload.known);
+        return !cores_begin(&keeper->cores, keeper->takes);
+    case TAKER_DONE:
+        keeper->takes = false;
+        keeper->notify.is_muted = false;
+        log_event(LOG_INFO, "upgraded: version=%s serves", keeper->boot->version);
+        launcher_tell();
+        return false;
+    case TAKER_END:
+        return true;
+    }
+    return false;
+}
+
+static bool act_on_upgrade(struct keeper *keeper, enum boot_exit *exit_status)
+{
+    return keeper->takes ? take(keeper, exit_status) : give(keeper, exit_status);
 }
 
 static enum boot_exit watch(struct keeper *keeper)
 {
     enum boot_exit exit_status = BOOT_EXIT_OK;
-    while (!reap(keeper, &exit_status)) {
+    while (!reap(keeper, &exit_status) && !act_on_upgrade(keeper, &exit_status)) {
         const struct timespec tick = tick_of(keeper);
         int number = sigtimedwait(&keeper->signals, NULL, &tick);
         if (number == SIGTERM || number == SIGINT) {
             pass_stop(keeper);
         } else if (number == SIGHUP) {
-            reload_signal(&keeper->reload);
+            keeper->reload.is_due = true;
+            tick_reload(keeper);
         }
         act_on_tick(keeper);
         notify_tick(&keeper->notify, keeper->boot->shared.control);
@@ -322,7 +324,7 @@ static bool end_is_wanted(const struct keeper *keeper)
     sigset_t pending;
     siginfo_t core = {.si_pid = 0};
     sigpending(&pending);
-    waitid(P_PID, (id_t)keeper->core, &core, WEXITED | WNOHANG | WNOWAIT);
+    waitid(P_PID, (id_t)keeper->cores.core, &core, WEXITED | WNOHANG | WNOWAIT);
     return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || core.si_pid != 0;
 }
 
@@ -355,14 +357,12 @@ static enum boot_exit load_and_serve(struct keeper *keeper)
 
 static void init(struct keeper *keeper, struct boot *boot)
 {
-    const struct options *options = &boot->options;
-    *keeper = (struct keeper){.boot = boot, .pid = getpid(), .core = -1, .next_core = -1};
+    *keeper = (struct keeper){.boot = boot, .pid = getpid()};
+    keeper->cores = (struct cores){.boot = boot, .reload = &keeper->reload, .begin = begin_core,
+                                   .context = keeper};
+    cores_init(&keeper->cores);
     keeper->workers = (struct workers){.boot = boot, .begin = begin_worker, .context = keeper};
     workers_init(&keeper->workers);
-    guard_init(&keeper->core_guard, &(struct guard_settings){
-        .hang_us = options->engine_hang.number,
-        .failures_max = (uint32_t)options->appliance_core_failures.number,
-        .window_us = options->engine_failure_window.number});
 }
 
 enum boot_exit keeper_run(struct boot *boot)
@@ -375,7 +375,10 @@ enum boot_exit keeper_run(struct boot *boot)
     boot->shared.control->idle_us = notify_idle_us(&keeper.notify);
     block_signals(&keeper);
     reload_init(&keeper.reload, boot);
-    enum boot_exit exit_status = fork_core(&keeper);
+    giver_init(&keeper.giver, boot);
+    keeper.takes = keeper.notify.is_muted = boot->is_upgrade;
+    boot->shared.control->upgrades = boot->is_upgrade ? taker_upgrades() : 0;
+    enum boot_exit exit_status = boot->is_upgrade ? BOOT_EXIT_OK : cores_start(&keeper.cores);
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = seal_keeper(boot);
     }

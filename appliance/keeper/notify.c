@@ -83,7 +83,7 @@ void notify_close(struct notify *notify)
 /* False when it was not sent. */
 static bool tell(const struct notify *notify, const char *text)
 {
-    return notify->handle >= 0 &&
+    return notify->handle >= 0 && !notify->is_muted &&
            sendto(notify->handle, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
                   (const struct sockaddr *)&notify->address, notify->address_bytes) >= 0;
 }
@@ -107,11 +107,19 @@ static bool tell_health(const struct notify *notify, enum health_state health)
     return tell(notify, text);
 }
 
+void notify_successor(const struct notify *notify, int32_t pid)
+{
+    char text[40];
+    snprintf(text, sizeof text, "MAINPID=%d", (int)pid);
+    (void)tell(notify, text);
+}
+
 void notify_tick(struct notify *notify, const struct control *control)
 {
     uint32_t health = atomic_load(&control->health);
     uint32_t progress = atomic_load(&control->progress);
-    if (atomic_load(&control->stop) != CONTROL_RUN && !notify->is_stopping) {
+    uint32_t stop = atomic_load(&control->stop);
+    if ((stop == CONTROL_DRAIN || stop == CONTROL_STOP_NOW) && !notify->is_stopping) {
         notify->is_stopping = tell(notify, "STOPPING=1");
     }
     if (health != notify->health && health <= HEALTH_FAILED &&

@@ -21,6 +21,7 @@
 #include "appliance/control.h"
 
 struct notify {
+    bool is_muted;                  /* another process is the service still */
     int handle;                     /* -1: there is no service manager */
     struct sockaddr_un address;
     uint32_t address_bytes;
@@ -37,5 +38,7 @@ void notify_close(struct notify *notify);
 /* How long an appliance that has nothing to do may sleep. */
 uint64_t notify_idle_us(const struct notify *notify);
 void notify_loading(struct notify *notify, uint32_t permille);
+/* Another process is the service from now on. */
+void notify_successor(const struct notify *notify, int32_t pid);
 /* Reports what has changed on the control page since the last call. */
 void notify_tick(struct notify *notify, const struct control *control);

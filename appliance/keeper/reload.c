@@ -186,9 +186,3 @@ void reload_tick(struct reload *reload)
         read_and_pass_on(reload);
     }
 }
-
-void reload_signal(struct reload *reload)
-{
-    reload->is_due = true;
-    reload_tick(reload);
-}

@@ -11,7 +11,8 @@ struct reload {
     struct boot *boot;
     struct config_keys known;       /* domains since the core's start, without keys */
     char keys_path[CONFIG_TEXT_BYTES];  /* auth.keys, as it was taken up last */
-    bool is_due;                    /* a signal came, and the core has yet to take the last one */
+    bool is_due;                    /* SIGHUP came, or may have come before, and the core has yet
+                                       to take the last one */
 };
 
 /* Before the fork of the core. */
@@ -25,6 +26,5 @@ void reload_begin(struct reload *reload);
 bool reload_renew(struct reload *reload);
 /* The core that waits gets what was read by the pipe. False: it is to be forked with it. */
 bool reload_hand_over(struct reload *reload);
-/* SIGHUP has come, or may have come before. */
-void reload_signal(struct reload *reload);
+/* When it is due, and now and then. */
 void reload_tick(struct reload *reload);

@@ -63,8 +63,8 @@ void weights_end(struct weights *weights)
         return;
     }
     boot_load_end(boot, &weights->load);
-    log_event(LOG_INFO, "loaded digest=%016llx",
-              (unsigned long long)weights->load.loading.digest);
+    weights->digest = weights->load.loading.digest;
+    log_event(LOG_INFO, "loaded digest=%016llx", (unsigned long long)weights->digest);
     weights->is_scrubbed = slice_bytes > 0;
     if (weights->is_scrubbed) {
         scrub_learn(&weights->scrub, boot->weights_arena.base, boot->weights_arena.size_bytes,

@@ -28,7 +28,13 @@ struct weights {
     uint32_t unseen;                /* SUSPECTED: slices that are left to look at */
     struct boot_load load;
     struct scrub scrub;
+    uint64_t digest;                /* of the boot's; 0: a GPU has them */
 };
+
+static inline uint64_t weights_digest(const struct weights *weights)
+{
+    return weights->digest;
+}
 
 /* Boot: begins to read them, one tensor at each weights_next(). OK with nothing left to read: there
  * are none to read. */

@@ -159,6 +159,24 @@ static void replace_worker(struct workers *workers, struct workers_seat *seat, i
     }
 }
 
+/* That a worker is ready is the core's to see (control_poll()); here for the next one. */
+bool workers_are_ready(struct workers *workers)
+{
+    uint32_t ready = 0, given_up = 0;
+    for (uint32_t i = 0; i < workers->boot->limits.engines; i++) {
+        struct control_engine *control = control_of(workers, &workers->seats[i]);
+        uint32_t epoch = atomic_load(&control->worker_epoch);
+        bool is_ready = atomic_load(&control->worker_ready) == epoch;
+        if (atomic_load(&control->failure) != CONTROL_NONE) {
+            given_up++;
+        } else if (is_ready) {
+            atomic_store(&control->ready, epoch);
+            ready++;
+        }
+    }
+    return ready > 0 && ready + given_up == workers->boot->limits.engines;
+}
+
 void workers_reap(struct workers *workers, pid_t pid, int wait_status)
 {
     for (uint32_t i = 0; i < workers->boot->limits.engines; i++) {

@@ -41,6 +41,8 @@ struct workers {
 void workers_init(struct workers *workers);
 /* The weights are read: forks one for each engine. */
 void workers_start(struct workers *workers);
+/* There is no core, and the next one shall find them ready: true when they are, or are given up. */
+bool workers_are_ready(struct workers *workers);
 /* A child has ended; if it was a worker, it is replaced. */
 void workers_reap(struct workers *workers, pid_t pid, int wait_status);
 /* Each GUARD_TICK_US, or less often: looks at weights and workers. `is_ending`: none is forked any

@@ -93,6 +93,7 @@ static const struct filter_rule boot_rules[] = {
     FILES, ALLOW(pread64), ALLOW(lseek),
     ALLOW(memfd_create), ALLOW(ftruncate), ALLOW(eventfd2), ALLOW(pipe2), ALLOW(epoll_create1),
     ALLOW(fcntl, IS(1, F_ADD_SEALS)), ALLOW(fcntl, IS(1, F_GETPIPE_SZ)),
+    ALLOW(fcntl, IS(1, F_SETLKW)),              /* of kept memory: core.c */
     KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap), ALLOW(munmap),
     ALLOW(socket, IS(0, AF_UNIX), IS(1, SOCK_DGRAM | SOCK_CLOEXEC)),    /* to a manager */
     LEFT_CONNECTIONS, ALLOW(ioctl, IS(1, TCGETS)),  /* of a terminal that a plan is printed to */
@@ -120,7 +121,7 @@ static const struct filter_rule cpu_rules[] = {
     ALLOW(setsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_NODELAY)),
     ALLOW(getsockopt, IS(1, SOL_SOCKET)),
     ALLOW(getsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_INFO)), ALLOW(getrandom, IS(2, 0)),
-    ALLOW(sendmsg, IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)),
+    ALLOW(sendmsg, IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)), ALLOW(fcntl, IS(1, F_SETLKW)),
     LEFT_CONNECTIONS,
 };
 

@@ -31,7 +31,7 @@ enum { IS_SEALED = 1 };
 #endif
 
 enum descriptor {
-    EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT,
+    EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, KEPT,
     SINGLE_DESCRIPTORS,
     POCKETS = SINGLE_DESCRIPTORS, POCKETS_END, DESCRIPTORS
 };
@@ -142,6 +142,7 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
         [LISTENER_UNIX] = boot->listeners[BOOT_LISTENER_UNIX],
         [LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
         [LISTENER_TEXT] = boot->listeners[BOOT_LISTENER_TEXT],
+        [KEPT] = boot->kept_handle,     /* no rule has it: it may be closed */
         [POCKETS] = boot->pockets.first,
         [POCKETS_END] = boot->pockets.first + 2 * (int)boot->pockets.count,
     };

@@ -21,6 +21,7 @@ struct textport_view {
     const struct options *options;
     const struct limits *limits;
     const struct health *health;
+    const char *version;                    /* of the program; NULL: none */
     const struct config_peers *askers;      /* beyond loopback */
     uint64_t wall_us;                       /* the wall clock now */
 };

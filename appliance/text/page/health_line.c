@@ -73,5 +73,9 @@ void textpage_health(struct text *page, const struct textport_view *view, uint64
     }
     text_add(page, " restarts=");
     text_add_u64(page, health->worker_restarts);
+    text_add(page, " upgrades=");
+    text_add_u64(page, view->stats->upgrades);
+    text_add(page, " version=");
+    text_add(page, view->version != NULL ? view->version : "-");
     text_add(page, "\n");
 }

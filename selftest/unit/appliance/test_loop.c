@@ -69,6 +69,41 @@ static void test_drain_ends_after_the_last_call(void **state)
     assert_int_equal(rig.clients[0].done + rig.clients[0].refused, CALLS_EACH);
 }
 
+/* A connection in its handshake is waited for, and for a while only; calls go on meanwhile. */
+static void test_yield_waits_for_connections_that_open(void **state)
+{
+    for (uint32_t greets = 0; greets < 2; greets++) {
+        struct loop_orders orders = {.load_permille = 1000};
+        uint32_t passes = 0;
+        start(1);
+        while (!rig.loop.serving) {
+            assert_true(pass(&orders));
+        }
+        uint32_t peer = fake_client_connect(&rig.fake, 0);
+        while (rig.loop.net.open_count == 0) {
+            assert_true(pass(&orders) && passes++ < PASSES_MAX);
+        }
+        assert_false(loop_may_yield(&rig.loop));        /* it was not told to */
+        orders.yields = true;
+        assert_true(pass(&orders));
+        assert_false(loop_may_yield(&rig.loop));
+        assert_int_equal(fake_client_connect(&rig.fake, 0) == peer, false);
+        uint64_t began_us = rig.loop.now_us;
+        if (greets != 0) {
+            rig.clients[0].peer = peer;
+            assert_int_equal(agx_session_init(&rig.clients[0].agx, rig.clients[0].buffer,
+                                              sizeof rig.clients[0].buffer), AGX_OK);
+            assert_int_equal(agx_session_hello(&rig.clients[0].agx), AGX_OK);
+            client_move(&rig.clients[0]);
+        }
+        while (!loop_may_yield(&rig.loop)) {
+            assert_true(pass(&orders) && passes++ < PASSES_MAX);
+        }
+        assert_int_equal(rig.loop.now_us - began_us >= 100000, greets == 0);
+        assert_int_equal(rig.loop.net.open_count, 1);   /* the second waits for another core */
+    }
+}
+
 /* The engine has nothing to do, so nothing can be moved; what is due is forgotten all the same, and
  * the loop sleeps from one tick to the next. */
 static void test_an_idle_loop_forgets_what_was_kept_long_enough(void **state)
@@ -316,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_dying_workers_cost_no_token),
         cmocka_unit_test(test_resets_give_everything_back_and_hurt_no_others),
         cmocka_unit_test(test_drain_ends_after_the_last_call),
+        cmocka_unit_test(test_yield_waits_for_connections_that_open),
         cmocka_unit_test(test_what_the_keeper_wants_is_not_slept_over),
         cmocka_unit_test(test_an_idle_loop_forgets_what_was_kept_long_enough),
         cmocka_unit_test(test_a_gap_in_time_expires_nothing),

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the core, its successor, and the core that waits to be that.
+ *
+ * The listeners are the keeper's too, so clients that come wait for a successor, and it takes over
+ * the workers as they are, and connections with their calls (pockets.h, net/kept/). It has been
+ * forked before and waits with its memory (docs/decisions/0108). Its keys come with the call.
+ *
+ * Invariant: at most one of them is the core: the one that waits begins when control_begin_core()
+ * counts, and only then.
+ * Owner: the keeper.
+ */
+#include <sys/types.h>
+
+#include "appliance/boot/boot.h"
+#include "appliance/keeper/guard.h"
+#include "appliance/keeper/reload.h"
+
+struct cores {
+    struct boot *boot;
+    struct reload *reload;          /* who may come in, for the next one */
+    void (*begin)(void *context);   /* called in each child first: leaves what is the parent's */
+    void *context;
+    pid_t core;                     /* -1: there is none */
+    uint64_t since_us;              /* that is the core */
+    pid_t next;                     /* the one that waits; -1: there is none */
+    uint32_t next_pause_ticks;      /* before there is one */
+    struct guard guard;             /* how often cores have failed */
+    uint32_t waited_ticks;          /* for the core to end */
+};
+
+/* boot, reload, begin and context are set. */
+void cores_init(struct cores *cores);
+/* The first one of the appliance. */
+enum boot_exit cores_start(struct cores *cores);
+/* There was one of another keeper; `takes`: it has not died. False: there is none, the log says
+ * why. */
+bool cores_begin(struct cores *cores, bool takes);
+/* True when the child was the core, which is -1 then, or the one that waited. */
+bool cores_reap(struct cores *cores, pid_t pid, int wait_status, enum boot_exit *exit_status);
+/* A signal has ended the core: true when there is another one. */
+bool cores_replace(struct cores *cores, bool was_killed);
+/* True when one should wait and does not. */
+bool cores_next_is_due(const struct cores *cores);
+/* Each GUARD_TICK_US, or less often. `may_wait`: a core may be forked that waits; `stop_now`: the
+ * core was told to end. */
+void cores_tick(struct cores *cores, bool may_wait, bool stop_now);
+/* Kills and reaps them. */
+void cores_end(struct cores *cores);

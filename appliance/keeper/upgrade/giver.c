@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the running keeper's side of an upgrade (upgrade/giver.h).
+ *
+ * Invariants: nothing is changed by what is offered: handles are copies, and the core goes on with
+ * all of it. What is given counts once the other one says that it serves; if it goes before that,
+ * or says nothing for SERVES_MAX_US, a core of this keeper goes on, as after a death. In between no
+ * reload numbers domains.
+ * Kept memory is locked by the core that has it (core.c): a core that this keeper begins waits
+ * while the other keeper's lives.
+ * Owner: the keeper. It calls accept, recv, sendmsg, getsockopt and close, which its filter allows
+ * for a core's sake.
+ */
+#include "appliance/keeper/upgrade/giver.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "appliance/boot/listen.h"
+#include "appliance/keeper/upgrade/likeness.h"
+#include "appliance/keeper/upgrade/place.h"
+#include "appliance/log.h"
+
+#define ASK_MAX_US    UINT64_C(5000000)
+#define WAITS_MAX_US  UINT64_C(60000000)    /* for its core to have its memory */
+#define YIELD_MAX_US  UINT64_C(5000000)     /* for the own core to end a pass */
+#define SERVES_MAX_US UINT64_C(15000000)
+
+void giver_listen(struct boot *boot)
+{
+    struct sockaddr_un place;
+    const struct options *options = &boot->options;
+    uint32_t bytes = upgrade_place(&place, options, boot->listeners[BOOT_LISTENER_TCP]);
+    if (option_appliance_upgrade(options) != OPTION_APPLIANCE_UPGRADE_ON || bytes == 0 ||
+        boot->upgrade_listener > 0) {
+        return;
+    }
+    int handle = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (handle < 0 || bind(handle, (const struct sockaddr *)&place, bytes) != 0 ||
+        listen(handle, 1) != 0) {
+        log_event(LOG_WARN, "no upgrade of this process is possible: the name \"%s\": %s",
+                  place.sun_path + 1, strerror(errno));
+        close(handle);
+        return;
+    }
+    boot->upgrade_listener = handle;
+}
+
+void giver_init(struct giver *giver, const struct boot *boot)
+{
+    struct config_error error = {.text = "unknown"};
+    *giver = (struct giver){.boot = boot, .socket = -1};
+    if (upgrade_likeness_fill(&giver->likeness, boot, &error) != STATUS_OK) {
+        log_event(LOG_WARN, "no upgrade of this process is possible: %s", error.text);
+        giver->likeness.layout = 0;     /* alike to none */
+    }
+}
+
+void giver_close(const struct giver *giver)
+{
+    if (giver->boot->upgrade_listener > 0) {
+        close(giver->boot->upgrade_listener);
+    }
+    if (giver->socket >= 0) {
+        close(giver->socket);
+    }
+}
+
+static void enter(struct giver *giver, enum giver_state state, uint64_t now_us)
+{
+    giver->state = state;
+    giver->since_us = now_us;
+}
+
+static void leave(struct giver *giver)
+{
+    if (giver->socket >= 0) {
+        close(giver->socket);
+        giver->socket = -1;
+    }
+}
+
+static void say_no(struct giver *giver, enum upgrade_kind kind, const char *why)
+{
+    struct upgrade_message message;
+    upgrade_message_init(&message, kind);
+    snprintf(message.text, sizeof message.text, "%s", why);
+    log_event(LOG_WARN, "upgrade: %s pid=%d: %s",
+              kind == UPGRADE_REFUSED ? "refused" : "taken back from", (int)giver->peer, why);
+    (void)upgrade_send(giver->socket, &message, NULL);
+}
+
+/* Tells the other one, and forgets it. */
+static void send_away(struct giver *giver, const char *why)
+{
+    say_no(giver, UPGRADE_REFUSED, why);
+    leave(giver);
+}
+
+/* ---- what is offered ------------------------------------------------------------------------- */
+
+static void add_domains(struct giver *giver, struct upgrade_message *message,
+                        const struct config_keys *domains)
+{
+    message->domains_count = domains->domains_count;
+    memcpy(message->domains, domains->domains, sizeof message->domains);
+    giver->domains_told = domains->domains_count;
+}
+
+static void fill_offer(struct giver *giver, struct upgrade_message *offer,
+                       struct upgrade_handles *handles, const struct giver_facts *facts)
+{
+    const struct boot *boot = giver->boot;
+    const char *manager = getenv("NOTIFY_SOCKET"), *watchdog = getenv("WATCHDOG_USEC");
+    upgrade_message_init(offer, UPGRADE_OFFER);
+    giver->likeness.weights = facts->weights;
+    offer->likeness = giver->likeness;
+    offer->owns_path = listen_path(boot)[0] != '\0';
+    offer->upgrades = boot->shared.control->upgrades;
+    offer->program = boot->program;
+    offer->watchdog_us = watchdog != NULL ? strtoull(watchdog, NULL, 10) : 0;
+    snprintf(offer->manager, sizeof offer->manager, "%s", manager != NULL ? manager : "");
+    snprintf(offer->text, sizeof offer->text, "%s", boot->version);
+    add_domains(giver, offer, facts->domains);
+    *handles = (struct upgrade_handles){.count = 2,
+                                        .of = {boot->kept_handle, boot->upgrade_listener}};
+    for (uint32_t i = 0; i < BOOT_LISTENERS; i++) {
+        if (boot->listeners[i] >= 0) {
+            offer->listeners |= 1u << i;
+            handles->of[handles->count++] = boot->listeners[i];
+        }
+    }
+}
+
+static bool send_pockets(const struct giver *giver, uint32_t first, uint32_t count)
+{
+    struct upgrade_message message;
+    struct upgrade_handles handles = {.count = 2 * count};
+    upgrade_message_init(&message, UPGRADE_POCKETS);
+    message.likeness.pockets = giver->boot->pockets.count;
+    message.first = first;
+    message.count = count;
+    for (uint32_t i = 0; i < handles.count; i++) {
+        handles.of[i] = giver->boot->pockets.first + (int)(2 * first + i);
+    }
+    return upgrade_send(giver->socket, &message, &handles);
+}
+
+static bool send_offer(struct giver *giver, const struct giver_facts *facts)
+{
+    struct upgrade_message offer;
+    struct upgrade_handles handles;
+    const uint32_t pockets = giver->boot->pockets.count, most = UPGRADE_HANDLES_MAX / 2;
+    fill_offer(giver, &offer, &handles, facts);
+    bool is_sent = upgrade_send(giver->socket, &offer, &handles);
+    for (uint32_t first = 0; is_sent && first < pockets; first += most) {
+        is_sent = send_pockets(giver, first, pockets - first < most ? pockets - first : most);
+    }
+    return is_sent;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static int accept_one(const struct giver *giver)
+{
+    return giver->boot->upgrade_listener > 0
+               ? accept4(giver->boot->upgrade_listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+               : -1;
+}
+
+/* One at a time. */
+static void refuse_others(const struct giver *giver)
+{
+    struct giver other = {.boot = giver->boot, .socket = accept_one(giver), .peer = -1};
+    if (other.socket >= 0) {
+        (void)upgrade_knows_peer(other.socket, &giver->boot->user, &other.peer);
+        send_away(&other, "another upgrade is under way");
+    }
+}
+
+static void meet(struct giver *giver, const struct giver_facts *facts)
+{
+    int handle = accept_one(giver);
+    if (handle < 0) {
+        return;
+    }
+    giver->socket = handle;
+    if (!upgrade_knows_peer(handle, &giver->boot->user, &giver->peer)) {
+        send_away(giver, "it is of another user");
+        return;
+    }
+    enter(giver, GIVER_ASKED, facts->now_us);
+}
+
+static void offer(struct giver *giver, const struct upgrade_message *message,
+                  const struct giver_facts *facts)
+{
+    const char *why = facts->may_give ? NULL : "the appliance does not serve, or is about to end";
+    memcpy(giver->version, message->text, sizeof giver->version);
+    if (why == NULL && !send_offer(giver, facts)) {
+        why = strerror(errno);
+    }
+    if (why != NULL) {
+        send_away(giver, why);
+        enter(giver, GIVER_IDLE, facts->now_us);
+        return;
+    }
+    log_event(LOG_INFO, "upgrade: version=%s pid=%d boots beside this one", giver->version,
+              (int)giver->peer);
+    enter(giver, GIVER_OFFERED, facts->now_us);
+}
+
+static void give(struct giver *giver, const struct upgrade_message *message,
+                 const struct giver_facts *facts)
+{
+    struct upgrade_message given;
+    giver->likeness.weights = facts->weights;
+    const char *why = facts->may_give ? upgrade_unlike(&giver->likeness, &message->likeness)
+                                      : "the appliance is about to end";
+    if (why == NULL) {
+        upgrade_message_init(&given, UPGRADE_GIVEN);
+        add_domains(giver, &given, facts->domains);
+        why = upgrade_send(giver->socket, &given, NULL) ? NULL : strerror(errno);
+    }
+    if (why != NULL) {
+        send_away(giver, why);
+        enter(giver, GIVER_IDLE, facts->now_us);
+        return;
+    }
+    log_event(LOG_INFO, "upgrade: pid=%d is ready", (int)giver->peer);
+    enter(giver, GIVER_GIVEN, facts->now_us);
+}
+
+/* What it says fits the state, or the upgrade is over. */
+static enum giver_order obey(struct giver *giver, const struct upgrade_message *message,
+                             const struct giver_facts *facts)
+{
+    enum upgrade_kind kind = (enum upgrade_kind)message->kind;
+    if (kind == UPGRADE_ASK && giver->state == GIVER_ASKED) {
+        offer(giver, message, facts);
+    } else if (kind == UPGRADE_TAKE && giver->state == GIVER_OFFERED) {
+        give(giver, message, facts);
+    } else if (kind == UPGRADE_WAITS && giver->state == GIVER_GIVEN) {
+        log_event(LOG_INFO, "upgrade: the core of pid=%d waits: this one's ends",
+                  (int)giver->peer);
+        enter(giver, GIVER_YIELDS, facts->now_us);
+        return GIVER_END_CORE;
+    } else if (kind == UPGRADE_SERVES && giver->state >= GIVER_GIVEN) {
+        log_event(LOG_INFO, "upgrade: version=%s pid=%d serves", giver->version,
+                  (int)giver->peer);
+        return GIVER_END;
+    } else {
+        send_away(giver, "a message out of turn");
+        enter(giver, giver->state >= GIVER_YIELDS ? giver->state : GIVER_IDLE, facts->now_us);
+    }
+    return GIVER_NOTHING;
+}
+
+static enum giver_order hear(struct giver *giver, const struct giver_facts *facts)
+{
+    struct upgrade_message message;
+    const char *why = "it has gone";
+    enum upgrade_receipt receipt =
+        giver->socket >= 0 ? upgrade_receive(giver->socket, &message, NULL, &why)
+                           : UPGRADE_NOTHING;
+    if (receipt == UPGRADE_MESSAGE) {
+        return obey(giver, &message, facts);
+    }
+    if (receipt != UPGRADE_NOTHING) {
+        send_away(giver, why);
+        if (giver->state < GIVER_YIELDS) {
+            enter(giver, GIVER_IDLE, facts->now_us);
+        }
+    }
+    return GIVER_NOTHING;
+}
+
+/* ---- what lasts too long, and what comes of it ----------------------------------------------- */
+
+static bool lasts(const struct giver *giver, uint64_t us, const struct giver_facts *facts)
+{
+    return facts->now_us - giver->since_us >= us;
+}
+
+static enum giver_order keep_time(struct giver *giver, const struct giver_facts *facts)
+{
+    bool is_alone = giver->socket < 0;
+    switch (giver->state) {
+    case GIVER_ASKED:
+        if (lasts(giver, ASK_MAX_US, facts)) {
+            (void)giver_refuse(giver, "it says nothing");
+        }
+        return GIVER_NOTHING;
+    case GIVER_GIVEN:
+        if (lasts(giver, WAITS_MAX_US, facts)) {
+            (void)giver_refuse(giver, "it has no core");
+        }
+        return GIVER_NOTHING;
+    case GIVER_YIELDS:
+        if (!facts->has_core) {
+            enter(giver, GIVER_GONE, facts->now_us);
+            return GIVER_NOTHING;
+        }
+        return lasts(giver, YIELD_MAX_US, facts) ? GIVER_KILL_CORE : GIVER_NOTHING;
+    case GIVER_GONE:
+        if (!is_alone && !lasts(giver, SERVES_MAX_US, facts)) {
+            return GIVER_NOTHING;
+        }
+        if (!is_alone) {
+            say_no(giver, UPGRADE_TAKEN_BACK, "it does not serve");
+        }
+        enter(giver, is_alone ? GIVER_IDLE : GIVER_RECALLS, facts->now_us);
+        return GIVER_BEGIN_CORE;
+    case GIVER_RECALLS:
+        giver->state = is_alone ? GIVER_IDLE : GIVER_RECALLS;
+        return GIVER_NOTHING;
+    case GIVER_IDLE:
+    case GIVER_OFFERED:
+        return GIVER_NOTHING;
+    }
+    return GIVER_NOTHING;
+}
+
+static void tell_domains(struct giver *giver, const struct config_keys *domains)
+{
+    struct upgrade_message message;
+    if (giver->state != GIVER_OFFERED || giver->domains_told == domains->domains_count) {
+        return;
+    }
+    upgrade_message_init(&message, UPGRADE_DOMAINS);
+    add_domains(giver, &message, domains);
+    (void)upgrade_send(giver->socket, &message, NULL);
+}
+
+enum giver_order giver_tick(struct giver *giver, const struct giver_facts *facts)
+{
+    if (giver->state == GIVER_IDLE) {
+        meet(giver, facts);
+        return GIVER_NOTHING;
+    }
+    tell_domains(giver, facts->domains);
+    enum giver_order order = hear(giver, facts);
+    if (giver->state != GIVER_IDLE) {
+        refuse_others(giver);
+    }
+    return order != GIVER_NOTHING ? order : keep_time(giver, facts);
+}
+
+bool giver_refuse(struct giver *giver, const char *why)
+{
+    if (giver->state == GIVER_YIELDS || giver->state == GIVER_GONE) {
+        return false;
+    }
+    if (giver->socket >= 0) {
+        send_away(giver, why);
+    }
+    giver->state = GIVER_IDLE;
+    return true;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the running keeper's side of an upgrade: it listens for a keeper that takes over, gives it
+ * handles of all there is, and says when its own core is to end. Until the other one serves, it
+ * can take everything back.
+ */
+#include <sys/types.h>
+
+#include "appliance/boot/boot.h"
+#include "appliance/keeper/upgrade/message.h"
+
+enum giver_state {
+    GIVER_IDLE,                     /* no other keeper is there */
+    GIVER_ASKED,                    /* one is, and has yet to ask */
+    GIVER_OFFERED,                  /* it has handles of everything, and boots */
+    GIVER_GIVEN,                    /* it is ready; its core will wait for kept memory */
+    GIVER_YIELDS,                   /* the core is to end */
+    GIVER_GONE,                     /* there is no core, the other one has yet to say that it
+                                       serves */
+    GIVER_RECALLS,                  /* there is one again; what the other one says may cross that */
+};
+
+/* What the keeper has to do. */
+enum giver_order {
+    GIVER_NOTHING,
+    GIVER_END_CORE,                 /* CONTROL_YIELD */
+    GIVER_KILL_CORE,                /* it did not follow that */
+    GIVER_BEGIN_CORE,               /* the other one has not taken over: one of its own */
+    GIVER_END,                      /* all is given */
+};
+
+struct giver_facts {
+    bool may_give;                  /* it serves, and was not told to end */
+    bool has_core;
+    const struct config_keys *domains;  /* their names, by number */
+    uint64_t weights;               /* digest */
+    uint64_t now_us;
+};
+
+struct giver {
+    const struct boot *boot;
+    struct upgrade_likeness likeness;
+    enum giver_state state;
+    int socket;                     /* to the other keeper; -1: none */
+    pid_t peer;
+    uint64_t since_us;              /* of the state */
+    uint32_t domains_told;
+    char version[UPGRADE_TEXT_BYTES];   /* the other's */
+};
+
+/* BOOT_ONLY: opens boot->upgrade_listener, by which the next one finds this one. */
+void giver_listen(struct boot *boot);
+/* BOOT_ONLY: once the plan is made. */
+void giver_init(struct giver *giver, const struct boot *boot);
+/* In a child: closes what is the keeper's. */
+void giver_close(const struct giver *giver);
+/* As often as the keeper wakes up; while it is not idle, every GIVER_TICK_US at least. */
+#define GIVER_TICK_US UINT64_C(10000)
+enum giver_order giver_tick(struct giver *giver, const struct giver_facts *facts);
+/* The keeper was told to end, which ends an upgrade that has not gone too far: true. */
+bool giver_refuse(struct giver *giver, const char *why);
+/* No reload: its domains would be numbered otherwise than the other one knows. */
+static inline bool giver_is_bound(const struct giver *giver)
+{
+    return giver->state >= GIVER_GIVEN;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What: the parent of an upgrade (upgrade/launcher.h). It only waits: for a byte that says that the
+ * child serves, or for its end. */
+#include "appliance/keeper/upgrade/launcher.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "appliance/boot/exit.h"
+
+static int to_parent = -1;
+
+static _Noreturn void wait_for(pid_t child, int from_child)
+{
+    uint8_t byte;
+    int wait_status = 0;
+    ssize_t count;
+    do {
+        count = recv(from_child, &byte, 1, 0);
+    } while (count < 0 && errno == EINTR);
+    if (count == 1) {
+        _exit(BOOT_EXIT_OK);
+    }
+    while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
+    }
+    _exit(WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : BOOT_EXIT_SYSTEM);
+}
+
+void launcher_fork(void)
+{
+    int pair[2];
+    pid_t child = -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        child = fork();
+    }
+    if (child < 0) {
+        fprintf(stderr, "agentix: cannot fork: %s\n", strerror(errno));
+        _exit(BOOT_EXIT_SYSTEM);
+    }
+    close(child > 0 ? pair[1] : pair[0]);
+    if (child > 0) {
+        wait_for(child, pair[0]);
+    }
+    to_parent = pair[1];
+}
+
+void launcher_tell(void)
+{
+    uint8_t byte = 0;
+    if (to_parent >= 0) {
+        (void)send(to_parent, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        launcher_close();
+    }
+}
+
+void launcher_close(void)
+{
+    if (to_parent >= 0) {
+        close(to_parent);
+        to_parent = -1;
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: digests of all that a core relies on when it takes up what another one has left.
+ *
+ *   layout   of the records in kept memory: the program's
+ *   shape    how many there are, and the limits that calls were held against: they go on without
+ *            being checked again
+ *   model    the header of its file, and its weights: the same tokens must follow
+ *
+ * What they may differ in: the binary, KV (which is computed again), engines, threads, times, who
+ * may come in.
+ */
+#include "appliance/keeper/upgrade/likeness.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config/base/fnv.h"
+#include "net/net.h"
+
+#define PART_BYTES 4096
+
+static uint64_t shape_of(const struct boot *boot)
+{
+    const struct limits *limits = &boot->limits;
+    const uint32_t facts[] = {
+        limits->programs, limits->tenants, limits->calls, limits->connections,
+        limits->calls_per_connection, limits->calls_per_program, limits->calls_per_key,
+        limits->context_tokens, limits->vocab_tokens, limits->top_logprobs, limits->logprob_tokens,
+        limits->frame_bytes, limits->send_bytes, limits->replies, limits->reply_tokens,
+        limits->commands,
+    };
+    uint64_t digest = fnv_add_words(FNV_START, facts, sizeof facts);
+    for (uint32_t i = 0; i < boot->plan.rows_count; i++) {
+        const struct memory_plan_row *row = &boot->plan.rows[i];
+        if (row->kind == MEMORY_KEPT) {
+            digest = fnv_add(digest, row->owner, strlen(row->owner));
+            digest = fnv_add_words(digest, &row->count, sizeof row->count);
+            digest = fnv_add_words(digest, &row->size_bytes, sizeof row->size_bytes);
+        }
+    }
+    return digest;
+}
+
+static enum status add_header(uint64_t *digest, const struct boot *boot,
+                              struct config_error *error)
+{
+    uint8_t bytes[PART_BYTES];
+    for (uint64_t at = 0; at < boot->gguf->data_offset; at += sizeof bytes) {
+        uint64_t rest = boot->gguf->data_offset - at;
+        uint64_t part = rest < sizeof bytes ? rest : sizeof bytes;
+        TRY(gguf_read(&boot->source, at, bytes, part, error));
+        *digest = fnv_add_words(*digest, bytes, part);
+    }
+    return STATUS_OK;
+}
+
+/* A GPU's workers read the weights, and no digest of them is known: the very same file then. */
+static uint64_t file_of(const struct boot *boot)
+{
+    struct stat stat;
+    if (boot->source.memory != NULL || fstat(boot->source.fd, &stat) != 0) {
+        return 0;
+    }
+    const uint64_t facts[] = {(uint64_t)stat.st_dev, (uint64_t)stat.st_ino, (uint64_t)stat.st_size,
+                              (uint64_t)stat.st_mtim.tv_sec, (uint64_t)stat.st_mtim.tv_nsec};
+    return fnv_add_words(FNV_START, facts, sizeof facts);
+}
+
+enum status upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot,
+                                  struct config_error *error)
+{
+    *likeness = (struct upgrade_likeness){
+        .layout = net_kept_layout(), .shape = shape_of(boot), .model = FNV_START,
+        .kept_bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT),
+        .pockets = boot->pockets.count};
+    TRY(add_header(&likeness->model, boot, error));
+    const uint64_t arithmetic[] = {boot->engine.weights_as_bfloats, boot->engine.kv_type,
+                                   boot->serves_by_gpu};
+    likeness->model = fnv_add_words(likeness->model, arithmetic, sizeof arithmetic);
+    if (boot->serves_by_gpu) {
+        const uint64_t file = file_of(boot);
+        likeness->model = fnv_add_words(likeness->model, &file, sizeof file);
+    }
+    return STATUS_OK;
+}
+
+const char *upgrade_unlike(const struct upgrade_likeness *before,
+                           const struct upgrade_likeness *after)
+{
+    if (before->layout != after->layout) {
+        return "its version keeps calls and connections in another form";
+    }
+    if (before->model != after->model ||
+        (before->weights != 0 && after->weights != 0 && before->weights != after->weights)) {
+        return "it serves another model, or computes it in other numbers (kv.type, "
+               "model.weights, engine.kind)";
+    }
+    if (before->shape != after->shape || before->kept_bytes != after->kept_bytes) {
+        return "it has other limits (limits.*, net.send_bytes, what follows from them)";
+    }
+    if (before->pockets != after->pockets) {
+        return "other descriptors: fewer or more connections can outlive a core (ulimit -n)";
+    }
+    return NULL;
+}

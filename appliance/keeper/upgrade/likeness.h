@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: whether one appliance can go on with what another has left. */
+#include "appliance/boot/boot.h"
+#include "appliance/keeper/upgrade/message.h"
+
+/* All but the digest of the weights. BOOT_ONLY: reads the header of the model again. */
+MUST_CHECK enum status upgrade_likeness_fill(struct upgrade_likeness *likeness,
+                                             const struct boot *boot, struct config_error *error);
+/* Why not; NULL: it can. Weights that one of the two does not know yet are not compared. */
+const char *upgrade_unlike(const struct upgrade_likeness *before,
+                           const struct upgrade_likeness *after);
