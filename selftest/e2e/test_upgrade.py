@@ -17,7 +17,7 @@ from frames import STATUSES
 from protocol import PING, PROGRAM, TOKENS as TOKENS_FRAME, Client, frame
 from skip import Skip, long
 from test_auth import ALICE, BOB, CAROL
-from test_core import KINDS, said, start_all
+from test_core import KINDS, program_of, said, start_all
 from test_reload import is_refused, served
 from test_systemd import Manager
 from test_worker import PROMPT
@@ -91,12 +91,14 @@ def test_two_hundred_clients_lose_nothing():
         assert b.stop() == 0 and not os.path.exists(a.unix)
 
 
-def test_replies_are_there_after_an_upgrade():
+def test_replies_and_programs_are_there_after_an_upgrade():
     with family(NOISE) as a:
         with Client(a.tcp) as c:
             first = c.generate(1, PROMPT, program=PROGRAM, max_tokens=50).check()
+        had = program_of(a, PROGRAM)
         b = Upgrade(a, NOISE)
         ends(a)
+        assert program_of(b, PROGRAM) == had and int(had["service_ms"]) > 0
         with Client(b.tcp) as c:
             again = c.generate(1, PROMPT, again=True, program=PROGRAM, max_tokens=50).check()
             other = c.generate(1, PROMPT, program=PROGRAM, max_tokens=51)
