@@ -66,20 +66,6 @@ static void block_signals(struct keeper *keeper)
     signal(SIGUSR2, SIG_IGN);
 }
 
-/* In the child: it dies with the keeper, whatever kills that. It ignores the signals that the
- * keeper takes, which may be sent to the whole group: the keeper decides when to end. */
-static void follow(const struct keeper *keeper)
-{
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    sigprocmask(SIG_UNBLOCK, &keeper->signals, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != keeper->pid) {
-        _exit(BOOT_EXIT_SYSTEM);
-    }
-}
-
 static void close_upgrade(const struct keeper *keeper)
 {
     giver_close(&keeper->giver);
@@ -89,13 +75,28 @@ static void close_upgrade(const struct keeper *keeper)
     }
 }
 
+/* In the child: it dies with the keeper, whatever kills that. It ignores the signals that the
+ * keeper takes, which may be sent to the whole group: the keeper decides when to end.
+ * It closes what the keeper alone speaks by. */
+static void follow(struct keeper *keeper)
+{
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigprocmask(SIG_UNBLOCK, &keeper->signals, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper->pid) {
+        _exit(BOOT_EXIT_SYSTEM);
+    }
+    notify_close(&keeper->notify);
+    close_upgrade(keeper);
+}
+
 /* In a core, with `context` as it is in the keeper. */
 static void begin_core(void *context)
 {
     struct keeper *keeper = context;
     follow(keeper);
-    notify_close(&keeper->notify);
-    close_upgrade(keeper);
     reload_close(keeper->boot, true);
     boot_forget_worker(keeper->boot);
 }
@@ -105,8 +106,6 @@ static void begin_worker(void *context)
 {
     struct keeper *keeper = context;
     follow(keeper);
-    notify_close(&keeper->notify);
-    close_upgrade(keeper);
     reload_close(keeper->boot, false);
     listen_forget(keeper->boot);
     pockets_forget(&keeper->boot->pockets);
