@@ -285,7 +285,7 @@ static enum boot_exit reserve_kept(struct boot *boot)
 {
     uint64_t bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT);
     if (boot->kept_handle == 0) {
-        boot->kept_handle = arena_share(bytes);
+        boot->kept_handle = arena_share("agentix-kept", bytes);
     }
     return boot->kept_handle > 0 &&
                    arena_map_shared(&boot->kept_arena, boot->kept_handle, bytes) == STATUS_OK
@@ -296,7 +296,7 @@ static enum boot_exit reserve_kept(struct boot *boot)
 static enum boot_exit reserve_shared(struct boot *boot)
 {
     uint64_t bytes = memory_plan_bytes(&boot->plan, MEMORY_SHARED);
-    boot->shared_handle = arena_share(bytes);
+    boot->shared_handle = arena_share("agentix-shared", bytes);
     if (boot->shared_handle < 0 ||
         arena_map_shared(&boot->shared_arena, boot->shared_handle, bytes) != STATUS_OK) {
         return fail_kind(boot, MEMORY_SHARED);

@@ -108,9 +108,9 @@ enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared)
     return STATUS_OK;
 }
 
-int arena_share(uint64_t size_bytes)
+int arena_share(const char *name, uint64_t size_bytes)
 {
-    int handle = memfd_create("agentix-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int handle = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     if (handle >= 0 && (ftruncate(handle, (off_t)size_bytes) != 0 ||
                         fcntl(handle, F_ADD_SEALS, seals) != 0)) {

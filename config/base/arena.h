@@ -66,8 +66,8 @@ void arena_init(struct arena *arena, void *memory, uint64_t size_bytes);
 /* BOOT_ONLY. Maps and populates `size_bytes` of zeroed memory, shared across fork() or private. */
 MUST_CHECK enum status arena_map(struct arena *arena, uint64_t size_bytes, bool shared);
 /* BOOT_ONLY. A descriptor of zeroed memory: every process that has it maps the same memory, another
- * executable's too. Its size is sealed. -1: errno says why. */
-int arena_share(uint64_t size_bytes);
+ * executable's too, and /proc shows it by this name. Its size is sealed. -1: errno says why. */
+int arena_share(const char *name, uint64_t size_bytes);
 MUST_CHECK enum status arena_map_shared(struct arena *arena, int handle, uint64_t size_bytes);
 /* BOOT_ONLY. `count` zeroed elements of `size_bytes`, aligned to ARENA_ALIGN_BYTES. Asserts room:
  * the plan has been checked before. */

@@ -280,13 +280,15 @@ def test_the_sealed_worker_has_what_it_needs_and_no_more():
     with on_gpu() as a:
         names = open_files(a.worker)
         assert not [name for name in names if "gguf" in name or "agentix-gpu-page" in name or
-                    "agentix-shared" in name], names
+                    "agentix-shared" in name or "agentix-kept" in name], names
         numbers = {int(number) for number in os.listdir(inside(a.worker, "fd"))}
         free = min(set(range(len(numbers) + 1)) - numbers)
         assert resource.prlimit(a.worker, resource.RLIMIT_NOFILE) == (free, free), numbers
         assert resource.prlimit(a.worker, resource.RLIMIT_CORE) == (0, 0)
         assert [part[2] for part in shared_parts(a.worker)] == ["r--s", "rw-s", "r--s", "rw-s"]
-        assert not [name for name in open_files(a.core) if "memfd" in name or "gguf" in name]
+        names = open_files(a.core)              # kept memory: it holds the lock of that
+        assert [name.split()[0] for name in names if "memfd" in name] == ["/memfd:agentix-kept"]
+        assert not [name for name in names if "gguf" in name]
         for pid in (a.process.pid, a.core):
             with open(inside(pid, "maps")) as maps:
                 assert not re.search("softgpu|libcuda|libc.so", maps.read())

@@ -91,7 +91,7 @@ static void test_map_gives_zeroed_aligned_memory(void **state)
 static void test_share_gives_the_same_memory_twice_and_no_other_size(void **state)
 {
     struct arena one, other;
-    int handle = arena_share(10000);
+    int handle = arena_share("agentix-test", 10000);
     assert_true(handle >= 0);
     assert_status(STATUS_OK, arena_map_shared(&one, handle, 10000));
     assert_status(STATUS_OK, arena_map_shared(&other, handle, 10000));

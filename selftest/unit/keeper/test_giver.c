@@ -48,7 +48,7 @@ static int begin(void **state)
     boot = (struct boot){.version = "1", .shared = {.control = &control},
                          .listeners = {-1, -1, -1}};
     listen_at_any_place();
-    boot.kept_handle = arena_share(4096);
+    boot.kept_handle = arena_share("agentix-kept", 4096);
     pockets_open(&boot.pockets, POCKETS);
     domains = (struct config_keys){.domains_count = 1, .domains = {"alice"}};
     facts = (struct giver_facts){.may_give = true, .has_core = true, .domains = &domains,
