@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "appliance/boot/boot.h"
@@ -15,10 +14,10 @@
 #include "appliance/boot/init/init.h"
 #include "appliance/keeper/keeper.h"
 #include "appliance/keeper/upgrade/launcher.h"
+#include "appliance/keeper/upgrade/likeness.h"
 #include "appliance/keeper/upgrade/taker.h"
 #include "appliance/log.h"
 #include "appliance/boot/version.h"
-#include "config/base/fnv.h"
 #include "kernels/cuda/driver/images.h"
 #include "selftest/post/post.h"
 
@@ -169,19 +168,6 @@ static void hold_standard_descriptors(void)
     }
 }
 
-/* The file that this process was started from; 0: unknown. */
-static uint64_t own_program(void)
-{
-    struct stat stat_buffer;
-    if (stat("/proc/self/exe", &stat_buffer) != 0) {
-        return 0;
-    }
-    const uint64_t facts[] = {(uint64_t)stat_buffer.st_dev, (uint64_t)stat_buffer.st_ino,
-                              (uint64_t)stat_buffer.st_size, (uint64_t)stat_buffer.st_mtim.tv_sec,
-                              (uint64_t)stat_buffer.st_mtim.tv_nsec};
-    return fnv_add_words(FNV_START, facts, sizeof facts);
-}
-
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
@@ -194,7 +180,7 @@ int main(int argc, char **argv)
     post_settings_init(&selftest);
     boot.line = (struct line){argc, argv};
     boot.version = version_text;
-    boot.program = own_program();
+    boot.program = upgrade_own_program();
     int line = read_line(&boot, &mode, &selftest);
     if (line >= 0) {
         return line;

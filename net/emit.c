@@ -298,18 +298,11 @@ static void set_paused(struct net *net, uint32_t call_index, uint64_t now_us)
     call->paused = paused;
 }
 
-/* A call that a core has taken over was accepted, and now has no place. Where that is because no
- * engine is left, it ends as the others do that had one; else it is lost. */
-static bool is_lost(struct call *call)
+/* A call that a core has taken over was accepted, and now has no place. */
+static bool has_no_place(const struct call *call)
 {
-    if (call->state != CALL_FINISHED || call->finish != CALL_FINISH_REFUSED ||
-        !call->emit.accept_sent) {
-        return false;
-    }
-    if (call->status == STATUS_DEVICE_FAILED) {
-        call->finish = CALL_FINISH_FAILED;
-    }
-    return call->finish == CALL_FINISH_REFUSED;
+    return call->state == CALL_FINISHED && call->finish == CALL_FINISH_REFUSED &&
+           call->emit.accept_sent;
 }
 
 /* Sends all news in order; false when the room ends first. Frees a finished call. */
@@ -366,7 +359,9 @@ static void take_news(struct net *net, uint32_t call_index, uint64_t now_us)
     ASSERT(connection->state == NET_OPEN);
     net_stop_text_scan(net, call_index);
     uint32_t generation = call->generation;
-    if (is_lost(call)) {
+    if (has_no_place(call) && call->status == STATUS_DEVICE_FAILED) {
+        call->finish = CALL_FINISH_FAILED;      /* no engine is left: as those that had one */
+    } else if (has_no_place(call)) {
         net_connection_close(net, call->connection);    /* its client comes back, and asks again */
         return;
     }

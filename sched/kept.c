@@ -40,37 +40,50 @@ static uint64_t check_of(uint32_t program, const struct sched_kept_version *vers
                          offsetof(struct sched_kept_version, check)) | 1;
 }
 
-static void write_version(struct sched *sched, uint32_t program, struct sched_kept_version version)
+/* The version that does not hold, empty. */
+static struct sched_kept_version *open_version(struct sched *sched, uint32_t program)
 {
     struct sched_kept_program *kept = &sched->kept[program];
-    version.number = kept->number + 1;
-    version.check = check_of(program, &version);
-    kept->versions[version.number % 2] = version;
+    struct sched_kept_version *version = &kept->versions[(kept->number + 1) % 2];
+    *version = (struct sched_kept_version){.number = kept->number + 1};
+    return version;
+}
+
+/* It holds from now on. */
+static void close_version(struct sched *sched, uint32_t program,
+                          struct sched_kept_version *version)
+{
+    version->check = check_of(program, version);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);    /* a death keeps the order of stores */
-    kept->number = version.number;
+    sched->kept[program].number = version->number;
 }
 
 void sched_kept_note(struct sched *sched, uint32_t index)
 {
     const struct program *program = &sched->programs[index];
     const struct sched_class *class = sched_class_of(sched, program);
-    struct sched_kept_version version = {
-        .domain = program->domain, .service_us = program->attained_us,
-        .wait_us = program->wait_us, .halved_us = program->halved_us,
-        .started_us = program->started_us, .last_arrival_us = program->last_arrival_us,
-        .last_completion_us = program->last_completion_us, .spent = program->spent,
-        .calls_ended = program->calls_ended, .in_use = 1};
+    struct sched_kept_version *version = open_version(sched, index);
     ASSERT(program->in_use);
-    memcpy(version.id, program->id, sizeof version.id);
+    version->domain = program->domain;
+    memcpy(version->id, program->id, sizeof version->id);
+    version->service_us = program->attained_us;
+    version->wait_us = program->wait_us;
+    version->halved_us = program->halved_us;
+    version->started_us = program->started_us;
+    version->last_arrival_us = program->last_arrival_us;
+    version->last_completion_us = program->last_completion_us;
+    version->spent = program->spent;
     if (class != NULL) {
-        memcpy(version.class_name, class->name, sizeof version.class_name);
+        memcpy(version->class_name, class->name, sizeof version->class_name);
     }
-    write_version(sched, index, version);
+    version->calls_ended = program->calls_ended;
+    version->in_use = 1;
+    close_version(sched, index, version);
 }
 
 void sched_kept_end(struct sched *sched, uint32_t index)
 {
-    write_version(sched, index, (struct sched_kept_version){.in_use = 0});
+    close_version(sched, index, open_version(sched, index));
 }
 
 static bool is_whole(uint32_t program, const struct sched_kept_version *version)

@@ -55,16 +55,27 @@ static enum status add_header(uint64_t *digest, const struct boot *boot,
     return STATUS_OK;
 }
 
+/* What tells a file from another one, and from what it was. */
+static uint64_t digest_of(const struct stat *stat)
+{
+    const uint64_t facts[] = {(uint64_t)stat->st_dev, (uint64_t)stat->st_ino,
+                              (uint64_t)stat->st_size, (uint64_t)stat->st_mtim.tv_sec,
+                              (uint64_t)stat->st_mtim.tv_nsec};
+    return fnv_add_words(FNV_START, facts, sizeof facts);
+}
+
 /* A GPU's workers read the weights, and no digest of them is known: the very same file then. */
 static uint64_t file_of(const struct boot *boot)
 {
-    struct stat stat;
-    if (boot->source.memory != NULL || fstat(boot->source.fd, &stat) != 0) {
-        return 0;
-    }
-    const uint64_t facts[] = {(uint64_t)stat.st_dev, (uint64_t)stat.st_ino, (uint64_t)stat.st_size,
-                              (uint64_t)stat.st_mtim.tv_sec, (uint64_t)stat.st_mtim.tv_nsec};
-    return fnv_add_words(FNV_START, facts, sizeof facts);
+    struct stat of_file;
+    bool is_there = boot->source.memory == NULL && fstat(boot->source.fd, &of_file) == 0;
+    return is_there ? digest_of(&of_file) : 0;
+}
+
+uint64_t upgrade_own_program(void)
+{
+    struct stat of_file;
+    return stat("/proc/self/exe", &of_file) == 0 ? digest_of(&of_file) : 0;
 }
 
 enum status upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot,

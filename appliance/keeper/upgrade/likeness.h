@@ -4,6 +4,8 @@
 #include "appliance/boot/boot.h"
 #include "appliance/keeper/upgrade/message.h"
 
+/* BOOT_ONLY. A digest that tells the file of this program from another one; 0: unknown. */
+uint64_t upgrade_own_program(void);
 /* All but the digest of the weights. BOOT_ONLY: reads the header of the model again. */
 MUST_CHECK enum status upgrade_likeness_fill(struct upgrade_likeness *likeness,
                                              const struct boot *boot, struct config_error *error);

@@ -6,6 +6,7 @@
  * and random arrivals, beside the share counted by hand.
  */
 #include "selftest/unit/appliance/textport_rig.h"
+#include "selftest/unit/draw.h"
 
 #include "appliance/text/place.h"
 
@@ -174,10 +175,7 @@ static uint32_t share(const struct textport_slot *slots, uint64_t newcomer)
 
 static uint64_t random_of(uint64_t *random, uint64_t below)
 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (*random >> 8) % below;
+    return (draw_next(random) >> 8) % below;
 }
 
 static void arrive(struct textport_slot *slots, uint64_t source, uint64_t now_us)

@@ -7,6 +7,7 @@
  * a clock that the test moves.
  */
 #include "selftest/unit/appliance/textport_rig.h"
+#include "selftest/unit/draw.h"
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 
@@ -418,9 +419,7 @@ static void test_random_bytes_never_break_an_invariant(void **state)
         struct peer *peer = connect_peer();
         peer->chunk = 1 + round % 37;
         for (uint32_t i = 0; i < 200; i++) {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            draw_next(&random);
             char byte = (random & 1) ? alphabet[(random >> 8) % (sizeof alphabet - 1)]
                                      : (char)(random >> 8);
             say_bytes(peer, &byte, 1);

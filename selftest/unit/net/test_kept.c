@@ -7,6 +7,7 @@
  * before a pass or that from after it, by chance, which is more than any death leaves. Garbage:
  * words of any value anywhere. The token at place i of call c is always FIXTURE_BYTE(c + i).
  */
+#include "selftest/unit/draw.h"
 #include "selftest/unit/net/net_client.h"
 
 #include "net/kept/replies.h"
@@ -20,10 +21,7 @@ static uint64_t random_state = 1;
 
 static uint64_t draw(uint64_t bound)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state % bound;
+    return draw_below(&random_state, bound);
 }
 
 /* Another core, which has nothing but what is kept. */

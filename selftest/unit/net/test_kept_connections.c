@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include "selftest/unit/draw.h"
 #include "selftest/unit/net/net_client.h"
 
 #include "net/kept/connections.h"
@@ -30,10 +31,7 @@ static uint64_t random_state = 1;
 
 static uint64_t draw(uint64_t bound)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state % bound;
+    return draw_below(&random_state, bound);
 }
 
 /* ---- death at a store ------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
  * Method: benches one after the other over the same kept memory. Deaths: each word is that from
  * before some changes or that from after them, by chance, which is more than any death leaves.
  */
+#include "selftest/unit/draw.h"
 #include "selftest/unit/sched/bench.h"
 
 #include "sched/kept.h"
@@ -19,10 +20,7 @@ static bool with_half_life;
 
 static uint64_t draw(uint64_t bound)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state % bound;
+    return draw_below(&random_state, bound);
 }
 
 static struct bench *begin_core(enum sched_policy policy)
