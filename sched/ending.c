@@ -55,7 +55,7 @@ void sched_call_charge(struct sched *sched, struct call *call, uint64_t duration
         credit(sched, call, duration_us, now_us);
     }
     sched_policy_credit(sched, &program->attained_us, call, duration_us);
-    sched_kept_note(sched, call->program);
+    program->kept_is_behind = true;
 }
 
 void sched_call_enter(const struct sched *sched, struct call *call, uint32_t first_position,

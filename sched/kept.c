@@ -60,7 +60,7 @@ static void close_version(struct sched *sched, uint32_t program,
 
 void sched_kept_note(struct sched *sched, uint32_t index)
 {
-    const struct program *program = &sched->programs[index];
+    struct program *program = &sched->programs[index];
     const struct sched_class *class = sched_class_of(sched, program);
     struct sched_kept_version *version = open_version(sched, index);
     ASSERT(program->in_use);
@@ -79,6 +79,14 @@ void sched_kept_note(struct sched *sched, uint32_t index)
     version->calls_ended = program->calls_ended;
     version->in_use = 1;
     close_version(sched, index, version);
+    program->kept_is_behind = false;
+}
+
+void sched_kept_settle(struct sched *sched, uint32_t index)
+{
+    if (sched->programs[index].kept_is_behind) {
+        sched_kept_note(sched, index);
+    }
 }
 
 void sched_kept_end(struct sched *sched, uint32_t index)
@@ -105,6 +113,7 @@ void sched_kept_check(const struct sched *sched)
         const struct program *program = &sched->programs[i];
         const struct sched_kept_version *kept = sched_kept_recall(sched, i);
         ASSERT((kept != NULL) == program->in_use);
+        ASSERT(!program->kept_is_behind);
         ASSERT(kept == NULL || (kept->domain == program->domain &&
                                 memcmp(kept->id, program->id, sizeof kept->id) == 0));
         ASSERT(kept == NULL || program->attained_us >= program->service_us);

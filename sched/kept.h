@@ -25,6 +25,8 @@ void sched_kept_plan_memory(struct memory_plan *plan, uint32_t programs);
 void sched_kept_init(struct sched *sched, struct arena *kept);
 /* The program is as it is now; its entry is free. O(1). */
 void sched_kept_note(struct sched *sched, uint32_t program);
+/* A step's rows are charged: its program is noted, once for all of them. */
+void sched_kept_settle(struct sched *sched, uint32_t program);
 void sched_kept_end(struct sched *sched, uint32_t program);
 /* What a core has left of the entry; NULL: nothing that is whole, or nothing. */
 const struct sched_kept_version *sched_kept_recall(const struct sched *sched, uint32_t program);

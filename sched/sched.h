@@ -125,6 +125,7 @@ struct program {
     uint32_t draft_share, recalled; /* of drafts, what agrees; tokens kept for them: draft.c */
     uint32_t displacements;         /* times that it had to leave an active set for others */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
+    bool kept_is_behind;            /* private: a step has charged it, and kept.c is not told */
     uint64_t halved_us;             /* private: service_us is up to date with this time */
     uint64_t salt;                  /* private: names its KV: never given twice */
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */

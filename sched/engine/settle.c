@@ -34,6 +34,7 @@
 #include "sched/engine/share/tenant.h"
 #include "sched/engine/starvation.h"
 #include "sched/engine/suspicion.h"
+#include "sched/kept.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -250,6 +251,7 @@ static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
         }
         if (call != NULL) {
             sched_job_settle_others(engine, call->program, now_us);
+            sched_kept_settle(engine->sched, call->program);
             sched_key_settle(engine->sched, call, now_us);
         }
     }
