@@ -106,7 +106,7 @@ static void open_again(struct net *net, uint32_t index, int32_t handle, uint32_t
     connection->is_kept = true;
     connection->received_first = (uint32_t)(version->read - kept->received.base);
     connection->received_bytes = (uint32_t)(kept->taken.total - version->read);
-    connection->pending = connection->received_bytes > 0;
+    connection->pending = connection->received_bytes >= WIRE_HEADER_BYTES;
     connection->unsent_first = (uint32_t)(kept->sent.total - kept->unsent.base);
     connection->unsent_bytes = (uint32_t)(version->written - kept->sent.total);
     net->stats->connections_kept++;

@@ -54,7 +54,7 @@ static struct fake_peer *peer_of(struct fake_world *fake, int32_t handle)
 {
     ASSERT(handle >= FAKE_LISTENERS && handle < (int32_t)HANDLES);
     struct fake_peer *peer = &fake->peers[handle - FAKE_LISTENERS];
-    ASSERT(peer->in_use && peer->accepted && !peer->server_closed);
+    ASSERT(peer->in_use && peer->is_held && !peer->server_closed);
     return peer;
 }
 
@@ -82,7 +82,7 @@ static int32_t accept_peer(void *self, int32_t listener, struct world_peer *who)
     for (uint32_t i = 0; i < fake->peers_end; i++) {
         struct fake_peer *peer = &fake->peers[i];
         if (peer->in_use && !peer->accepted && (int32_t)peer->listener == listener) {
-            peer->accepted = true;
+            peer->accepted = peer->is_held = true;
             *who = peer->who;
             fake->accepts++;
             return (int32_t)(FAKE_LISTENERS + i);
@@ -146,14 +146,23 @@ static int64_t send_bytes(void *self, int32_t handle, const void *bytes, uint32_
     return taken == 0 ? WORLD_EAGAIN : (int64_t)taken;
 }
 
+/* The client sees it when the last handle is gone. */
+static void close_if_last(struct fake_world *fake, struct fake_peer *peer)
+{
+    if (!peer->is_held && !peer->outlives) {
+        peer->server_closed = true;
+        peer->to_client.ended = true;
+        fake->closes++;
+    }
+}
+
 static void close_handle(void *self, int32_t handle)
 {
     struct fake_world *fake = self;
     struct fake_peer *peer = peer_of(fake, handle);
-    peer->server_closed = true;
-    peer->to_client.ended = true;
+    peer->is_held = false;
     fake->watches[handle] = (struct fake_watch){0};
-    fake->closes++;
+    close_if_last(fake, peer);
 }
 
 /* ---- for another core ------------------------------------------------------------------------ */
@@ -183,16 +192,18 @@ static void forget(void *self, uint32_t index)
     struct fake_peer *peer = kept_at(self, index);
     if (peer != NULL) {
         peer->outlives = false;
+        close_if_last(self, peer);
     }
 }
 
 static int32_t recall(void *self, uint32_t index, struct world_kept *kept)
 {
     struct fake_world *fake = self;
-    const struct fake_peer *peer = kept_at(fake, index);
+    struct fake_peer *peer = kept_at(fake, index);
     if (peer == NULL) {
         return WORLD_ECLOSED;
     }
+    peer->is_held = true;
     *kept = (struct world_kept){.is_exact = fake->counts, .taken = peer->taken,
                                 .sent = peer->sent};
     return (int32_t)(FAKE_LISTENERS + (peer - fake->peers));
@@ -202,7 +213,7 @@ void fake_world_lose_core(struct fake_world *fake)
 {
     for (uint32_t i = 0; i < fake->peers_end; i++) {
         struct fake_peer *peer = &fake->peers[i];
-        if (peer->in_use && peer->accepted && !peer->outlives && !peer->server_closed) {
+        if (peer->in_use && peer->is_held) {
             close_handle(fake, (int32_t)(FAKE_LISTENERS + i));
         }
     }
@@ -401,7 +412,8 @@ uint32_t fake_client_connect(struct fake_world *fake, uint32_t listener)
         if (!peer->in_use) {
             /* Field by field: a queue is large, and its old bytes mean nothing. */
             peer->in_use = true;
-            peer->accepted = peer->server_closed = peer->reset = peer->outlives = false;
+            peer->accepted = peer->server_closed = peer->reset = false;
+            peer->is_held = peer->outlives = false;
             peer->taken = peer->sent = 0;
             peer->listener = listener;
             peer->who = (struct world_peer){

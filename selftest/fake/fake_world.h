@@ -34,6 +34,7 @@ struct fake_queue {
 struct fake_peer {
     bool in_use;
     bool accepted, server_closed, reset;
+    bool is_held;                   /* the core has a handle of it */
     bool outlives;                  /* the core: keep() has been called for it */
     uint32_t listener, slot;        /* slot: of net's, for which it was kept */
     uint64_t taken, sent;           /* bytes that have moved */
