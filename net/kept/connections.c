@@ -170,7 +170,7 @@ void net_kept_check(const struct net *net)
         const struct net_kept_connection *kept = &net->kept.of[index];
         ASSERT(kept->received.base == kept->received.target);
         ASSERT(kept->unsent.base == kept->unsent.target);
-        ASSERT(kept->taken.asked == 0 && kept->sent.asked == 0);
+        ASSERT(!net_transfer_is_in_doubt(&kept->taken) && !net_transfer_is_in_doubt(&kept->sent));
         ASSERT(kept->taken.total == kept->received.base + connection->received_first +
                                         connection->received_bytes);
         ASSERT(kept->sent.total == kept->unsent.base + connection->unsent_first);

@@ -6,10 +6,10 @@
 #include "net/net.h"
 
 /* Bytes in one direction. A death leaves in doubt only those of a transfer that was asked for and
- * is not counted. */
+ * is not counted; so does garbage, which does not leave both numbers equal. */
 struct net_transfer {
     uint64_t total;
-    uint64_t asked;                 /* total + 1 while the world has been asked for more */
+    uint64_t asked;                 /* total + 1 while the world is asked for more; else total */
 };
 
 struct net_kept_peer {              /* written once, when the connection opens */
@@ -83,7 +83,11 @@ static inline void net_transfer_count(struct net_transfer *transfer, int64_t cou
     net_kept_order();
     transfer->total += count > 0 ? (uint64_t)count : 0;
     net_kept_order();
-    transfer->asked = 0;
+    transfer->asked = transfer->total;
+}
+static inline bool net_transfer_is_in_doubt(const struct net_transfer *transfer)
+{
+    return transfer->asked != transfer->total;
 }
 /* Before and after acting on frames of it, which the core may die of. */
 static inline void net_kept_act(struct net *net, uint32_t index)

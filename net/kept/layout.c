@@ -14,7 +14,7 @@
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 
-#define LAYOUT 1u
+#define LAYOUT 2u
 
 uint64_t net_kept_layout(void)
 {

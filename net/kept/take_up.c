@@ -81,11 +81,8 @@ static bool settle_transfers(const struct net *net, struct net_kept_connection *
 {
     const struct net_kept_version *version = net_kept_version(kept);
     uint64_t room_end = kept->received.base + WIRE_HEADER_BYTES + net->settings.limits->frame_bytes;
-    bool is_in_doubt = kept->taken.asked == kept->taken.total + 1 ||
-                       kept->sent.asked == kept->sent.total + 1;
-    kept->taken.asked = kept->sent.asked = 0;
     if (!found->is_exact) {
-        return !is_in_doubt;
+        return !net_transfer_is_in_doubt(&kept->taken) && !net_transfer_is_in_doubt(&kept->sent);
     }
     if (found->taken < kept->taken.total || found->taken > room_end ||
         found->sent < kept->sent.total || found->sent > version->written) {
@@ -93,6 +90,8 @@ static bool settle_transfers(const struct net *net, struct net_kept_connection *
     }
     kept->taken.total = found->taken;
     kept->sent.total = found->sent;
+    kept->taken.asked = found->taken;
+    kept->sent.asked = found->sent;
     return true;
 }
 

@@ -21,7 +21,7 @@
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 
-#define KEPT_WORDS (1u << 14)
+#define KEPT_WORDS (1u << 13)
 #define TRAP_FLAG  0x100
 #define OPEN_MAX   3
 #define RECORDS_STORES 24               /* about as many as a pass makes */
@@ -99,7 +99,10 @@ static void build_core(void)
 {
     struct arena arena = {.base = (uint8_t *)kept, .size_bytes = sizeof kept};    /* not zeroed */
     fixture_kept = &arena;
-    fixture_init(&fixture, test_arena(), &fixture_limits);
+    struct limits few = fixture_limits;
+    few.calls = 4;
+    few.connections = 2;
+    fixture_init(&fixture, test_arena(), &few);
     fixture_kept = NULL;
     fixture.generates = true;
 }
@@ -257,18 +260,18 @@ static void test_connection_in_doubt_is_closed_and_its_client_comes_back(void **
     die_often(*state, 200, false);
 }
 
-/* True for a word of what has a check word or makes that hold. */
+/* True for a word of what has a check word or makes that hold, or of what has been transferred. */
 static bool is_checked(const struct fixture *f, const uint64_t *word)
 {
     const uint8_t *at = (const uint8_t *)word, *of = (const uint8_t *)f->net.kept.of;
     const uint8_t *calls = (const uint8_t *)f->net.progress;
-    uint64_t bytes = fixture_limits.connections * sizeof(struct net_kept_connection);
-    if (at >= calls && at < calls + fixture_limits.calls * sizeof(struct net_progress)) {
+    uint64_t bytes = f->limits.connections * sizeof(struct net_kept_connection);
+    if (at >= calls && at < calls + f->limits.calls * sizeof(struct net_progress)) {
         return true;
     }
     return at >= of && at < of + bytes &&
            (uint64_t)(at - of) % sizeof(struct net_kept_connection) <
-               offsetof(struct net_kept_connection, taken);
+               offsetof(struct net_kept_connection, received);
 }
 
 static void tear(const struct fixture *f)
@@ -336,6 +339,69 @@ static void test_garbage_in_records_costs_connections_and_no_call_on_others(void
     damage_often(*state, garble);
 }
 
+/* ---- one word at a time ---------------------------------------------------------------------- */
+
+#define GARBLINGS 5
+
+static uint64_t garbled(uint64_t word, uint32_t how)
+{
+    const uint64_t as[GARBLINGS] = {0, word + 1, word - 1, UINT64_MAX,
+                                    word ^ UINT64_C(1) << draw(64)};
+    return as[how];
+}
+
+/* Calls have just come, run, or have ended, and frames of them wait. True when the connection
+ * stays: then all of them have ended. */
+static bool outlives_a_word(struct fixture *f, uint32_t peer, uint64_t *word, uint32_t how)
+{
+    f->fake.transfer_max = draw(2) != 0 ? 0 : 1 + (uint32_t)draw(60);
+    for (uint64_t i = 1 + draw(3); i > 0; i--) {
+        ask(f, peer);
+        fixture_passes(f, (uint32_t)draw(draw(3) == 0 ? 22 : 4));
+    }
+    *word = garbled(*word, how);
+    f->fake.counts = draw(2) != 0;
+    begin_successor(false);
+    f->fake.transfer_max = 0;
+    return all_goes_on(f, peer);
+}
+
+static void test_any_garbled_word_costs_a_connection_and_no_call_on_one_that_stays(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t stayed = 0, lost = 0, peer = open_client(f);
+    memset(is_open, 0, sizeof is_open);
+    for (uint32_t i = 0; i < KEPT_WORDS; i++) {
+        for (uint32_t how = 0; is_checked(f, &kept[i]) && how < GARBLINGS; how++) {
+            bool stays = outlives_a_word(f, peer, &kept[i], how);
+            stayed += stays;
+            lost += !stays;
+            if (!stays) {
+                peer = come_back(f, peer);
+            }
+        }
+    }
+    assert_true(stayed > lost && lost > 100);
+}
+
+/* A core that dies before it has closed it leaves it in doubt. */
+static void test_connection_in_doubt_is_closed_by_a_later_core_too(void **state)
+{
+    struct fixture *f = *state;
+    bool dies = true;
+    for (uint32_t store = 0; dies; store++) {
+        begin(state);
+        f->fake.counts = false;
+        uint32_t peer = open_client(f);
+        net_transfer_ask(&f->net.kept.of[0].sent);
+        fixture_goes_on = fixture_was_killed = aims_at_records = true;
+        dies = store < RECORDS_STORES && dies_in(build_core, store);
+        begin_successor(false);
+        assert_true(fake_client_is_closed(&f->fake, peer));
+    }
+    assert_true(deaths > 0);
+}
+
 /* Where no check word is, either: the next core lives. */
 static void test_garbage_anywhere_ends_no_core(void **state)
 {
@@ -349,7 +415,7 @@ static void test_garbage_anywhere_ends_no_core(void **state)
             fixture_pass(f);
         }
         uint64_t *of = (uint64_t *)f->net.kept.of;
-        uint64_t words = fixture_limits.connections * sizeof *f->net.kept.of / sizeof *of;
+        uint64_t words = f->limits.connections * sizeof *f->net.kept.of / sizeof *of;
         for (uint64_t i = draw(12); i > 0; i--) {
             of[draw(words)] = draw(3) == 0 ? draw(UINT64_MAX) : draw(8192);
         }
@@ -382,7 +448,7 @@ static void test_call_that_finds_no_engine_ends_failed_and_its_connection_stays(
     expect_alive(f, peer);
 }
 
-/* As its frame's does, whoever took it in. */
+/* As its frame's does, whichever core took it in. */
 static void test_time_of_half_a_header_runs_after_a_death(void **state)
 {
     struct fixture *f = *state;
@@ -406,6 +472,10 @@ int main(void)
             test_torn_records_cost_connections_and_no_call_on_others, begin, end),
         cmocka_unit_test_setup_teardown(
             test_garbage_in_records_costs_connections_and_no_call_on_others, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_any_garbled_word_costs_a_connection_and_no_call_on_one_that_stays, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_connection_in_doubt_is_closed_by_a_later_core_too, begin, end),
         cmocka_unit_test_setup_teardown(test_garbage_anywhere_ends_no_core, begin, end),
         cmocka_unit_test_setup_teardown(
             test_call_that_finds_no_engine_ends_failed_and_its_connection_stays, begin, end),
