@@ -111,16 +111,21 @@ static bool is_void(const struct kvmem *kv, uint32_t number)
     return target->move != number || target->state == KVMEM_FREE;
 }
 
-/* The moves from number `first` on that belong to this phase go to the end of the step's list. */
-static void write_moves(const struct kvmem *kv, const struct step *step, enum step_phase phase,
+/* The step's list so far. It is counted here, as the record is shared with a worker. */
+struct written {
+    const struct step *step;
+    uint32_t count;
+};
+
+/* The moves from number `first` on that belong to this phase go to the end of the list. */
+static void write_moves(const struct kvmem *kv, struct written *written, enum step_phase phase,
                         uint32_t first, uint32_t count)
 {
-    struct step_header *header = step_header(step);
     for (uint32_t number = first; number < first + count; number++) {
         const struct step_move *move = kvmem_move_at(kv, number);
         if (step_move_phase(move, kv->device.count) == phase && !is_void(kv, number)) {
-            ASSERT(header->moves_count < step->layout.moves_max);
-            step_moves(step)[header->moves_count++] = *move;
+            ASSERT(written->count < written->step->layout.moves_max);
+            step_moves(written->step)[written->count++] = *move;
         }
     }
 }
@@ -145,10 +150,11 @@ void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_pla
         step_row(step, i)->blocks_count = blocks;
         memcpy(step_blocks(step, i), kvmem_table_of(kv, call), blocks * sizeof(uint32_t));
     }
-    step_header(step)->moves_count = 0;
-    write_moves(kv, step, STEP_PHASE_OUT, 0, kv->moves_count);
-    write_moves(kv, step, STEP_PHASE_WITHIN, kv->moves_max, kv->copies_count);
-    write_moves(kv, step, STEP_PHASE_IN, 0, kv->moves_count);
+    struct written written = {.step = step};
+    write_moves(kv, &written, STEP_PHASE_OUT, 0, kv->moves_count);
+    write_moves(kv, &written, STEP_PHASE_WITHIN, kv->moves_max, kv->copies_count);
+    write_moves(kv, &written, STEP_PHASE_IN, 0, kv->moves_count);
+    step_header(step)->moves_count = written.count;
     kv->bound = true;
 }
 

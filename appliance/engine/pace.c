@@ -2,7 +2,8 @@
 /*
  * What: how long a step may take (appliance/engine/pace.h).
  * Invariant: of what the worker writes only the number of rounds counts, and no more of them than
- * were planned: a lie makes the next allowances longer by as much, and never endless.
+ * were planned: a lie makes the next allowances longer by as much, and never endless. A plan that
+ * is not what it was, in the memory shared with the worker, has at most the largest step's cost.
  * Bounds: O(rows).
  */
 #include "appliance/engine/pace.h"
@@ -20,15 +21,24 @@ void pace_init(struct pace *pace, uint64_t hang_us)
     *pace = (struct pace){.hang_us = hang_us};
 }
 
-/* The worker may write to the record later, so all that counts is read before it has the step. */
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Each word once, and no more than a plan can have. */
 static void read_cost(struct pace *pace, const struct step *step)
 {
-    const struct step_header *header = step_header(step);
+    const volatile struct step_header *header = step_header(step);
+    const struct step_layout *layout = &step->layout;
     uint32_t times = header->is_doubted ? 2 : 1;
-    pace->fed = times * (uint64_t)header->tokens_count + header->moves_count;
+    uint32_t rows = lesser(header->rows_count, layout->rows_max);
+    pace->fed = times * (uint64_t)lesser(header->tokens_count, layout->tokens_max) +
+                lesser(header->moves_count, layout->moves_max);
     pace->sampled = pace->rounds_max = 0;
-    for (uint32_t i = 0; i < header->rows_count; i++) {
-        uint32_t rounds = step_row(step, i)->decode_steps;
+    for (uint32_t i = 0; i < rows; i++) {
+        const volatile struct step_row *row = step_row(step, i);
+        uint32_t rounds = lesser(row->decode_steps, layout->steps_max);
         pace->sampled += times * (uint64_t)rounds;
         pace->rounds_max = rounds > pace->rounds_max ? rounds : pace->rounds_max;
     }

@@ -15,7 +15,7 @@ static struct step step;
 
 static int set_up(void **state)
 {
-    step.layout = (struct step_layout){.rows_max = ROWS, .steps_max = ROUNDS, .tokens_max = 4096,
+    step.layout = (struct step_layout){.rows_max = ROWS, .steps_max = ROUNDS, .tokens_max = 1 << 17,
                                        .blocks_per_call = 1};
     step_layout_init(&step.layout);
     step.base = arena_take(test_arena(), 1, step.layout.total_bytes);
@@ -66,6 +66,18 @@ static void test_doubted_step_has_twice_the_cost(void **state)
     *step_rounds(&step) = ROUNDS;
     pace_end(&pace, &step, 2 * 2008 * 1000);    /* it has taken as long: nothing is learnt of it */
     assert_in_range(allowed_us(1, 2000), once_us - 100, once_us + 100);
+}
+
+/* It lies in memory that a worker shares. */
+static void test_garbled_plan_has_the_cost_of_the_largest_step(void **state)
+{
+    measure(1, 4000, 0, 4000000);
+    *step_header(&step) = (struct step_header){.rows_count = UINT32_MAX, .tokens_count = UINT32_MAX,
+                                               .moves_count = UINT32_MAX};
+    memset(step_row(&step, 0), 0xff, ROWS * sizeof(struct step_row));
+    pace_begin(&pace, &step, 0);
+    assert_int_equal(pace.sampled, ROWS * ROUNDS);
+    assert_int_equal(pace.fed, step.layout.tokens_max + step.layout.moves_max);
 }
 
 static void test_short_step_has_the_time_of_a_hang(void **state)
@@ -130,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_first_step_has_the_patience_of_a_start, set_up),
         cmocka_unit_test_setup(test_doubted_step_has_twice_the_cost, set_up),
+        cmocka_unit_test_setup(test_garbled_plan_has_the_cost_of_the_largest_step, set_up),
         cmocka_unit_test_setup(test_short_step_has_the_time_of_a_hang, set_up),
         cmocka_unit_test_setup(test_long_step_has_a_multiple_of_what_its_tokens_take, set_up),
         cmocka_unit_test_setup(test_step_that_stopped_early_counts_for_its_rounds, set_up),

@@ -5,7 +5,12 @@
  * Method: each case by itself, told by what answers find and by the moves of the step. That every
  * position holds what it should is test_random.c's.
  */
+#define TEST_ARENA_BYTES (64u << 10)
+
 #include "selftest/unit/kvmem/rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 /* The tokens of rig_tokens(1), but others from `first` on: these part from them there. */
 static const uint32_t *branch(uint32_t first)
@@ -54,6 +59,39 @@ static void test_branch_gets_a_copy_of_what_it_has_in_common(void **state)
     rig_settle(rig, 1, tokens, 12);
     assert_int_equal(rig_take(rig, 2, rig_tokens(1), 13), 12);     /* what was there is there */
     assert_int_equal(rig_take(rig, 3, tokens, 13), 12);
+}
+
+static atomic_bool writes, has_begun;
+
+static void *write_count(void *step)
+{
+    volatile uint32_t *count = &step_header(step)->moves_count;
+    while (atomic_load(&writes)) {
+        *count = UINT32_MAX;
+        atomic_store(&has_begun, true);
+    }
+    return NULL;
+}
+
+/* The record is shared: what others write to it meanwhile is no place of a move. */
+static void test_moves_are_written_where_they_belong_whatever_the_record_says(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 200; round++) {
+        struct rig *rig = rig_fresh(DEVICE, HOST);
+        struct kvmem_answer answer = ask_branch(rig, branch(7));
+        rig_commit(rig, &answer, 12);
+        pthread_t writer;
+        atomic_store(&writes, true);
+        atomic_store(&has_begun, false);
+        assert_int_equal(pthread_create(&writer, NULL, write_count, &rig->step), 0);
+        while (!atomic_load(&has_begun)) {
+        }
+        rig_bind(rig);
+        atomic_store(&writes, false);
+        pthread_join(writer, NULL);
+        assert_int_equal(step_moves(&rig->step)[0].to, rig_block(rig, 1, 1));
+    }
 }
 
 static void test_same_prompt_computes_its_last_token_only(void **state)
@@ -244,6 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_branch_gets_a_copy_of_what_it_has_in_common),
+        cmocka_unit_test(test_moves_are_written_where_they_belong_whatever_the_record_says),
         cmocka_unit_test(test_same_prompt_computes_its_last_token_only),
         cmocka_unit_test(test_second_branch_of_a_history_copies_what_the_first_took_over),
         cmocka_unit_test(test_copy_that_is_not_committed_moves_nothing),

@@ -448,7 +448,7 @@ static void test_call_that_finds_no_engine_ends_failed_and_its_connection_stays(
     expect_alive(f, peer);
 }
 
-/* As its frame's does, whichever core took it in. */
+/* The time of half a frame. */
 static void test_time_of_half_a_header_runs_after_a_death(void **state)
 {
     struct fixture *f = *state;
