@@ -389,6 +389,7 @@ static void test_connection_in_doubt_is_closed_by_a_later_core_too(void **state)
 {
     struct fixture *f = *state;
     bool dies = true;
+    deaths = 0;
     for (uint32_t store = 0; dies; store++) {
         begin(state);
         f->fake.counts = false;
