@@ -34,8 +34,9 @@ enum control_failure {
     CONTROL_WEIGHTS,
     CONTROL_FAILURES
 };
-/* YIELD: the core ends between two passes, and leaves all to one of another keeper (upgrade/). */
-enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW, CONTROL_YIELD };
+/* Where another keeper takes over (upgrade/). YIELD: the core ends between two passes, and leaves
+ * all to that one's. LEAVE: it drains, while that one's serves at its addresses. */
+enum control_stop { CONTROL_RUN, CONTROL_DRAIN, CONTROL_STOP_NOW, CONTROL_YIELD, CONTROL_LEAVE };
 
 struct control_engine {
     /* keeper */

@@ -74,7 +74,8 @@ static void read_orders(const struct control *control, struct loop_orders *order
 {
     uint32_t stop = atomic_load(&control->stop);
     *orders = (struct loop_orders){
-        .drain = stop == CONTROL_DRAIN,
+        .drain = stop == CONTROL_DRAIN || stop == CONTROL_LEAVE,
+        .leaves = stop == CONTROL_LEAVE,
         .stop_now = stop == CONTROL_STOP_NOW,
         .yields = stop == CONTROL_YIELD,
         .load_permille = control->load_permille,

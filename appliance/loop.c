@@ -365,6 +365,13 @@ static void start_draining(struct loop *loop)
     net_drain(&loop->net);
 }
 
+/* Clients and operators that come, or come back, are to find the other process. */
+static void leave(struct loop *loop)
+{
+    textport_leave(&loop->textport);
+    net_leave(&loop->net);
+}
+
 static void start_resting(struct loop *loop)
 {
     if (loop->rest_until_us == 0) {
@@ -428,6 +435,9 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     sched_intake(&loop->sched, loop->now_us);
     launch_engines(loop);
     net_emit(&loop->net, loop->now_us);
+    if (orders->leaves) {
+        leave(loop);
+    }
     note_completions(loop);
     start_serving(loop, orders, listeners);
     answer_operator(loop, orders);

@@ -63,6 +63,7 @@ struct loop {
 /* What the keeper tells the loop. */
 struct loop_orders {
     bool drain, stop_now;
+    bool leaves;                    /* it drains, and another process serves at its addresses */
     bool yields;                    /* the core is to end for one of another keeper's */
     const struct config_admission *admission;   /* who may come in from now on; NULL: as before */
     uint64_t idle_us;               /* how long a pass may wait while all is quiet */

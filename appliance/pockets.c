@@ -48,7 +48,8 @@ static uint32_t count_that_fits(uint32_t count)
     return room / 2 < count ? (uint32_t)(room / 2) : count;
 }
 
-static bool open_pair(const struct pockets *pockets, uint32_t index)
+/* Onto its two places; where these are open, to something else from now on. */
+static bool open_pair(const struct pockets *pockets, uint32_t index, bool are_open)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -57,6 +58,9 @@ static bool open_pair(const struct pockets *pockets, uint32_t index)
     bool is_placed = true;
     for (int end = 0; end < 2; end++) {
         int wanted = end_of(pockets, index, end);
+        if (are_open) {
+            close(wanted);
+        }
         is_placed = is_placed && fcntl(pair[end], F_DUPFD_CLOEXEC, wanted) == wanted;
         close(pair[end]);
     }
@@ -67,13 +71,22 @@ void pockets_open(struct pockets *pockets, uint32_t count)
 {
     uint32_t fits = count_that_fits(count < POCKETS_MAX ? count : POCKETS_MAX);
     *pockets = (struct pockets){.first = FIRST};
-    while (pockets->count < fits && open_pair(pockets, pockets->count)) {
+    while (pockets->count < fits && open_pair(pockets, pockets->count, false)) {
         pockets->count++;
     }
     if (pockets->count < count) {
         log_event(LOG_WARN, "limits.connections = %u: %u of them can outlive a core that dies, for "
                   "more there are no descriptors (ulimit -n)", count, pockets->count);
     }
+}
+
+bool pockets_renew(const struct pockets *pockets)
+{
+    uint32_t renewed = 0;
+    while (renewed < pockets->count && open_pair(pockets, renewed, true)) {
+        renewed++;
+    }
+    return renewed == pockets->count;
 }
 
 void pockets_forget(const struct pockets *pockets)

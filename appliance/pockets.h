@@ -20,6 +20,8 @@ struct pockets {
 
 /* BOOT_ONLY. As many as the system allows, up to `count`. */
 void pockets_open(struct pockets *pockets, uint32_t count);
+/* BOOT_ONLY. Empty ones in their places; these may have been another process's. False: errno. */
+bool pockets_renew(const struct pockets *pockets);
 /* In a worker. */
 void pockets_forget(const struct pockets *pockets);
 

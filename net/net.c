@@ -210,6 +210,24 @@ void net_drain(struct net *net)
     net_rest(net);
 }
 
+static bool is_idle(const struct net_connection *connection)
+{
+    return connection->state == NET_OPEN && connection->calls_count == 0 &&
+           connection->flows_count == 0 && connection->answers_due == 0 &&
+           connection->unsent_bytes == 0 && connection->received_bytes == 0;
+}
+
+void net_leave(struct net *net)
+{
+    ASSERT(net->draining);
+    for (uint32_t i = net->open_count; i-- > 0;) {
+        uint32_t index = net->order[i];
+        if (i < net->open_count && is_idle(&net->connections[index])) {
+            net_connection_close(net, index);
+        }
+    }
+}
+
 /* Sends the refusal, if one send can do it, and closes the connection. */
 static void turn_away(struct net *net, int32_t handle, const struct world_peer *peer,
                       const struct wire_fault *fault, uint64_t now_us)

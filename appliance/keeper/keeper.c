@@ -226,6 +226,19 @@ static void pass_due_stops(struct keeper *keeper)
     }
 }
 
+/* Another keeper serves by itself: what is open here ends here, and all that comes goes there. */
+static void leave(struct keeper *keeper)
+{
+    struct control *control = keeper->boot->shared.control;
+    uint32_t running = CONTROL_RUN;
+    notify_successor(&keeper->notify, keeper->giver.peer);
+    keeper->notify.is_muted = true;
+    listen_disown();
+    giver_forget(keeper->boot);
+    atomic_compare_exchange_strong(&control->stop, &running, CONTROL_LEAVE);
+    control_ring(keeper->boot->shared.control_bell);
+}
+
 /* True when the keeper is to end. */
 static bool give(struct keeper *keeper, enum boot_exit *exit_status)
 {
@@ -251,6 +264,9 @@ static bool give(struct keeper *keeper, enum boot_exit *exit_status)
         log_event(LOG_WARN, "upgrade: this process goes on");
         *exit_status = BOOT_EXIT_CORE;
         return !cores_begin(&keeper->cores, keeper->takes);
+    case GIVER_LEAVE:
+        leave(keeper);
+        break;
     case GIVER_END:
         notify_successor(&keeper->notify, keeper->giver.peer);
         listen_disown();

@@ -94,8 +94,10 @@ static const struct filter_rule boot_rules[] = {
     ALLOW(memfd_create), ALLOW(ftruncate), ALLOW(eventfd2), ALLOW(pipe2), ALLOW(epoll_create1),
     ALLOW(fcntl, IS(1, F_ADD_SEALS)), ALLOW(fcntl, IS(1, F_GETPIPE_SZ)),
     ALLOW(fcntl, IS(1, F_SETLKW)),              /* of kept memory: core.c */
+    ALLOW(fcntl, IS(1, F_DUPFD_CLOEXEC)),       /* of pockets */
     KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap), ALLOW(munmap),
     ALLOW(socket, IS(0, AF_UNIX), IS(1, SOCK_DGRAM | SOCK_CLOEXEC)),    /* to a manager */
+    ALLOW(socketpair, IS(0, AF_UNIX)),          /* pockets */
     LEFT_CONNECTIONS, ALLOW(ioctl, IS(1, TCGETS)),  /* of a terminal that a plan is printed to */
     ALLOW(landlock_create_ruleset), ALLOW(landlock_add_rule), ALLOW(landlock_restrict_self),
     CHILDREN, START, ALLOW(prlimit64, IS(0, 0), IS(1, RLIMIT_MEMLOCK)),

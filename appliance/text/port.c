@@ -49,12 +49,28 @@ void textport_init(struct textport *port, const struct limits *limits, const str
     }
 }
 
+static void watch_listener(struct textport *port, uint32_t interest)
+{
+    ASSERT(port->listener >= 0);
+    port->world->watch(port->world->self, port->listener, WORLD_SOURCE_TEXT, WORLD_TEXT_LISTENER,
+                       interest);
+}
+
 void textport_listen(struct textport *port, int32_t handle)
 {
     ASSERT(port->listener < 0 && handle >= 0);
     port->listener = handle;
-    port->world->watch(port->world->self, handle, WORLD_SOURCE_TEXT, WORLD_TEXT_LISTENER,
-                       WORLD_READABLE);
+    watch_listener(port, WORLD_READABLE);
+}
+
+void textport_leave(struct textport *port)
+{
+    if (port->listener >= 0) {
+        watch_listener(port, 0);
+        port->listener = -1;
+        port->accept_ready = false;
+        port->accept_again_us = 0;
+    }
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
@@ -127,13 +143,6 @@ static void accept_peer(struct textport *port, const struct textport_view *view,
     }
     port->world->close(port->world->self, handle);
     port->stats->text_refused++;
-}
-
-static void watch_listener(struct textport *port, uint32_t interest)
-{
-    ASSERT(port->listener >= 0);
-    port->world->watch(port->world->self, port->listener, WORLD_SOURCE_TEXT, WORLD_TEXT_LISTENER,
-                       interest);
 }
 
 static void accept_peers(struct textport *port, const struct textport_view *view, uint64_t now_us)

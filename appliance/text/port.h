@@ -35,6 +35,8 @@ void textport_init(struct textport *port, const struct limits *limits, const str
                    struct stats *stats, struct arena *arena);
 /* Starts to accept on a listening handle. */
 void textport_listen(struct textport *port, int32_t handle);
+/* Accepts no peer any more; those that are there stay. */
+void textport_leave(struct textport *port);
 /* Notes readiness of WORLD_SOURCE_TEXT; work is done in textport_poll(). */
 void textport_event(struct textport *port, const struct world_event *event);
 /* True when a peer is connected or waits for it: textport_poll() has something to do. */

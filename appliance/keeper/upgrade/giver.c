@@ -62,6 +62,14 @@ void giver_init(struct giver *giver, const struct boot *boot)
     }
 }
 
+void giver_forget(struct boot *boot)
+{
+    if (boot->upgrade_listener > 0) {
+        close(boot->upgrade_listener);
+        boot->upgrade_listener = 0;
+    }
+}
+
 void giver_close(const struct giver *giver)
 {
     if (giver->boot->upgrade_listener > 0) {
@@ -255,6 +263,12 @@ static enum giver_order obey(struct giver *giver, const struct upgrade_message *
         log_event(LOG_INFO, "upgrade: version=%s pid=%d serves", giver->version,
                   (int)giver->peer);
         return GIVER_END;
+    } else if (kind == UPGRADE_RELIEVES && giver->state == GIVER_OFFERED) {
+        log_event(LOG_INFO, "upgrade: version=%s pid=%d serves, and this process drains",
+                  giver->version, (int)giver->peer);
+        leave(giver);
+        enter(giver, GIVER_RELIEVED, facts->now_us);
+        return GIVER_LEAVE;
     } else {
         send_away(giver, "a message out of turn");
         enter(giver, giver->state >= GIVER_YIELDS ? giver->state : GIVER_IDLE, facts->now_us);
@@ -322,6 +336,7 @@ static enum giver_order keep_time(struct giver *giver, const struct giver_facts 
         return GIVER_NOTHING;
     case GIVER_IDLE:
     case GIVER_OFFERED:
+    case GIVER_RELIEVED:
         return GIVER_NOTHING;
     }
     return GIVER_NOTHING;
@@ -360,6 +375,6 @@ bool giver_refuse(struct giver *giver, const char *why)
     if (giver->socket >= 0) {
         send_away(giver, why);
     }
-    giver->state = GIVER_IDLE;
+    giver->state = giver->state == GIVER_RELIEVED ? GIVER_RELIEVED : GIVER_IDLE;
     return true;
 }

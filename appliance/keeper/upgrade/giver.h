@@ -3,7 +3,7 @@
 /*
  * What: the running keeper's side of an upgrade: it listens for a keeper that takes over, gives it
  * handles of all there is, and says when its own core is to end. Until the other one serves, it
- * can take everything back.
+ * can take everything back. One that is not alike serves beside it, and has it drain then.
  */
 #include <sys/types.h>
 
@@ -19,6 +19,7 @@ enum giver_state {
     GIVER_GONE,                     /* there is no core, the other one has yet to say that it
                                        serves */
     GIVER_RECALLS,                  /* there is one again; what the other one says may cross that */
+    GIVER_RELIEVED,                 /* the other one serves by itself; the core drains */
 };
 
 /* What the keeper has to do. */
@@ -27,6 +28,7 @@ enum giver_order {
     GIVER_END_CORE,                 /* CONTROL_YIELD */
     GIVER_KILL_CORE,                /* it did not follow that */
     GIVER_BEGIN_CORE,               /* the other one has not taken over: one of its own */
+    GIVER_LEAVE,                    /* CONTROL_LEAVE */
     GIVER_END,                      /* all is given */
 };
 
@@ -53,6 +55,8 @@ struct giver {
 void giver_listen(struct boot *boot);
 /* BOOT_ONLY: once the plan is made. */
 void giver_init(struct giver *giver, const struct boot *boot);
+/* No other keeper finds this one any more. */
+void giver_forget(struct boot *boot);
 /* In a child: closes what is the keeper's. */
 void giver_close(const struct giver *giver);
 /* As often as the keeper wakes up; while it is not idle, every GIVER_TICK_US at least. */

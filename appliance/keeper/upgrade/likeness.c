@@ -5,7 +5,8 @@
  *   layout   of the records in kept memory: the program's
  *   shape    how many there are, and the limits that calls were held against: they go on without
  *            being checked again
- *   model    the header of its file, and its weights: the same tokens must follow
+ *   model    the header of its file, and parts of its weights; all of these once they are read: the
+ *            same tokens must follow
  *
  * What they may differ in: the binary, KV (which is computed again), engines, threads, times, who
  * may come in.
@@ -19,6 +20,7 @@
 #include "net/net.h"
 
 #define PART_BYTES 4096
+#define SAMPLES    64u              /* other weights of the same shapes differ in all tensors */
 
 static uint64_t shape_of(const struct boot *boot)
 {
@@ -55,6 +57,21 @@ static enum status add_header(uint64_t *digest, const struct boot *boot,
     return STATUS_OK;
 }
 
+/* So that it is known before memory is reserved: the digest of all weights comes later. */
+static enum status add_samples(uint64_t *digest, const struct boot *boot,
+                               struct config_error *error)
+{
+    uint8_t bytes[PART_BYTES];
+    uint64_t first = boot->gguf->data_offset, rest = boot->source.size_bytes - first;
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        uint64_t at = rest / SAMPLES * i;
+        uint64_t part = rest - at < sizeof bytes ? rest - at : sizeof bytes;
+        TRY(gguf_read(&boot->source, first + at, bytes, part, error));
+        *digest = fnv_add_words(*digest, bytes, part);
+    }
+    return STATUS_OK;
+}
+
 /* What tells a file from another one, and from what it was. */
 static uint64_t digest_of(const struct stat *stat)
 {
@@ -86,6 +103,7 @@ enum status upgrade_likeness_fill(struct upgrade_likeness *likeness, const struc
         .kept_bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT),
         .pockets = boot->pockets.count};
     TRY(add_header(&likeness->model, boot, error));
+    TRY(add_samples(&likeness->model, boot, error));
     const uint64_t arithmetic[] = {boot->engine.weights_as_bfloats, boot->engine.kv_type,
                                    boot->serves_by_gpu};
     likeness->model = fnv_add_words(likeness->model, arithmetic, sizeof arithmetic);
@@ -100,18 +118,18 @@ const char *upgrade_unlike(const struct upgrade_likeness *before,
                            const struct upgrade_likeness *after)
 {
     if (before->layout != after->layout) {
-        return "its version keeps calls and connections in another form";
+        return "another form of calls and connections in memory";
     }
     if (before->model != after->model ||
         (before->weights != 0 && after->weights != 0 && before->weights != after->weights)) {
-        return "it serves another model, or computes it in other numbers (kv.type, "
-               "model.weights, engine.kind)";
+        return "another model, or other numbers to compute it in (kv.type, model.weights, "
+               "engine.kind)";
     }
     if (before->shape != after->shape || before->kept_bytes != after->kept_bytes) {
-        return "it has other limits (limits.*, net.send_bytes, what follows from them)";
+        return "other limits (limits.*, net.send_bytes, what follows from them)";
     }
     if (before->pockets != after->pockets) {
-        return "other descriptors: fewer or more connections can outlive a core (ulimit -n)";
+        return "another number of descriptors (ulimit -n)";
     }
     return NULL;
 }

@@ -125,11 +125,12 @@ static ssize_t receive_handles(int socket, struct iovec *parts, struct upgrade_h
     return count;
 }
 
-static void close_all(struct upgrade_handles *handles)
+void upgrade_handles_close(struct upgrade_handles *handles)
 {
-    for (uint32_t i = 0; handles != NULL && i < handles->count; i++) {
+    for (uint32_t i = 0; i < handles->count; i++) {
         close(handles->of[i]);
     }
+    handles->count = 0;
 }
 
 struct record {
@@ -163,8 +164,10 @@ enum upgrade_receipt upgrade_receive(int socket, struct upgrade_message *message
         return UPGRADE_GONE;
     }
     *why = upgrade_message_fault(&record.message, (uint64_t)count);
+    if (*why != NULL && handles != NULL) {
+        upgrade_handles_close(handles);
+    }
     if (*why != NULL) {
-        close_all(handles);
         return UPGRADE_BAD;
     }
     *message = record.message;

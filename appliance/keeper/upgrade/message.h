@@ -17,8 +17,14 @@
  *   its core goes on
  *   SERVES           ------------------------->            it ends
  *
+ * Where the two are not alike, nothing but listeners is of use to the new one. It has connections,
+ * calls and programs of its own then, and serves beside the old one before that is told:
+ *
+ *   its core serves
+ *   RELIEVES         ------------------------->            it accepts no more, and drains
+ *
  * REFUSED ends it at any time before WAITS; TAKEN_BACK after that, when SERVES does not come. The
- * new one ends when it gets either, unless it has sent SERVES: then that counts.
+ * new one ends when it gets either, unless it has sent SERVES or RELIEVES: then that counts.
  * A socket that closes says that the other process is gone. Who is left has all that there is, and
  * goes on; that two cores never have kept memory at once is a lock's doing, and not of these words.
  */
@@ -27,21 +33,23 @@
 
 #include "config/keys.h"
 
-#define UPGRADE_FORM          1u        /* of struct upgrade_message; counted up when it changes */
+#define UPGRADE_FORM          2u        /* of these words; counted up when one changes */
 #define UPGRADE_HANDLES_MAX   200u      /* of a message; the kernel takes 253 */
 #define UPGRADE_TEXT_BYTES    192
 #define UPGRADE_ADDRESS_BYTES 112
 
 enum upgrade_kind {
     UPGRADE_ASK = 1, UPGRADE_OFFER, UPGRADE_POCKETS, UPGRADE_DOMAINS, UPGRADE_TAKE, UPGRADE_GIVEN,
-    UPGRADE_WAITS, UPGRADE_SERVES, UPGRADE_REFUSED, UPGRADE_TAKEN_BACK, UPGRADE_KINDS
+    UPGRADE_WAITS, UPGRADE_SERVES, UPGRADE_RELIEVES, UPGRADE_REFUSED, UPGRADE_TAKEN_BACK,
+    UPGRADE_KINDS
 };
 
 /* What must be alike for one core to go on with what another has left. */
 struct upgrade_likeness {
     uint64_t layout;                /* of the records in kept memory: net_kept_layout() */
     uint64_t shape;                 /* digest of how many there are, and of limits of calls */
-    uint64_t model;                 /* digest of the model file's header: vocabulary, tensors */
+    uint64_t model;                 /* digest of the model file's header: vocabulary, tensors; and
+                                       of samples of its weights */
     uint64_t weights;               /* of its weights; 0: not read yet, or a GPU has them */
     uint64_t kept_bytes;
     uint32_t pockets;               /* connections that can move */
@@ -81,6 +89,7 @@ const char *upgrade_message_fault(const struct upgrade_message *message, uint64_
  * says why; the socket is of no use any more. */
 bool upgrade_send(int socket, struct upgrade_message *message,
                   const struct upgrade_handles *handles);
+void upgrade_handles_close(struct upgrade_handles *handles);
 /* What has come, without waiting. Handles that it brings are closed, if `handles` is NULL, which is
  * what a keeper's filter allows; else they are the caller's when a MESSAGE has come. BAD: *why. */
 enum upgrade_receipt upgrade_receive(int socket, struct upgrade_message *message,

@@ -4,7 +4,8 @@
  *
  * Invariants: what comes from the other keeper is input: numbers of handles, what each of them is,
  * and its size are checked before use. Nothing of the other one is changed before its core has
- * ended. Until this one has said that it serves, any refusal ends it; after that, none does.
+ * ended. Until this one has said that it serves, any refusal ends it; after that, none does. One
+ * that is not alike never has anything of the other one but its listeners.
  * Owner: the keeper, before and after its fork.
  */
 #include "appliance/keeper/upgrade/taker.h"
@@ -34,6 +35,7 @@ static struct {
     pid_t peer;
     struct upgrade_likeness own;
     struct upgrade_message offer;   /* with what the others have changed of it */
+    bool is_apart;                  /* nothing but listeners is of use: the two are not alike */
 } taker = {.socket = -1};
 
 static enum boot_exit fail(const char *what, const char *why)
@@ -181,29 +183,44 @@ enum boot_exit taker_take_pockets(struct boot *boot)
 {
     struct upgrade_message message;
     struct upgrade_handles handles;
-    if (boot->pockets.count != taker.offer.likeness.pockets) {
-        return fail("other limits.connections, or another limit of descriptors (ulimit -n)", "");
-    }
-    for (uint32_t have = 0; have < boot->pockets.count; have += message.count) {
+    const uint32_t offered = taker.offer.likeness.pockets;
+    bool are_as_many = boot->pockets.count == offered;     /* else this is not alike */
+    for (uint32_t have = 0; have < offered; have += message.count) {
         enum boot_exit exit_status = await(UPGRADE_POCKETS, &message, &handles);
         if (exit_status != BOOT_EXIT_OK) {
             return exit_status;
         }
-        if (message.first != have || !place(boot, &message, &handles)) {
+        if (!are_as_many) {
+            upgrade_handles_close(&handles);
+        }
+        if (message.first != have || message.count == 0 ||
+            (are_as_many && !place(boot, &message, &handles))) {
             return fail("what the running appliance offers makes no sense", "");
         }
     }
     return BOOT_EXIT_OK;
 }
 
-enum boot_exit taker_compare(const struct boot *boot)
+static enum boot_exit go_apart(struct boot *boot, const char *why)
+{
+    log_event(LOG_WARN, "upgrade: connections and calls stay with the running appliance, which "
+              "drains when this one serves: %s", why);
+    taker.is_apart = true;
+    close(boot->kept_handle);
+    boot->kept_handle = 0;
+    return boot->pockets.count == taker.offer.likeness.pockets && !pockets_renew(&boot->pockets)
+               ? fail("no sockets for connections of its own: ", strerror(errno))
+               : BOOT_EXIT_OK;
+}
+
+enum boot_exit taker_compare(struct boot *boot)
 {
     struct config_error error = {.text = "unknown"};
     if (upgrade_likeness_fill(&taker.own, boot, &error) != STATUS_OK) {
         return fail("", error.text);
     }
     const char *why = upgrade_unlike(&taker.offer.likeness, &taker.own);
-    return why == NULL ? BOOT_EXIT_OK : fail("this is not alike: ", why);
+    return why == NULL ? BOOT_EXIT_OK : go_apart(boot, why);
 }
 
 /* ---- the keeper ------------------------------------------------------------------------------ */
@@ -235,11 +252,12 @@ static void take_domains(const struct upgrade_message *message)
 static enum taker_order obey(const struct upgrade_message *message)
 {
     bool is_given = message->kind == UPGRADE_GIVEN && taker.state == ASKED;
+    bool is_news = message->kind == UPGRADE_DOMAINS && (taker.state <= ASKED || taker.is_apart);
     if (message->kind == UPGRADE_REFUSED || message->kind == UPGRADE_TAKEN_BACK) {
         (void)fail("refused: ", message->text);
         return TAKER_END;
     }
-    if (!is_given && (message->kind != UPGRADE_DOMAINS || taker.state > ASKED)) {
+    if (!is_given && !is_news) {
         (void)fail("a message out of turn", "");
         return TAKER_END;
     }
@@ -276,17 +294,20 @@ static enum taker_order go_on(const struct taker_facts *facts)
     switch (taker.state) {
     case BOOTS:
         taker.own.weights = facts->weights;
-        taker.state = facts->is_ready ? ASKED : BOOTS;
-        if (facts->is_ready && taker.socket >= 0 && !tell(UPGRADE_TAKE)) {
+        if (!facts->is_ready) {
+            return TAKER_NOTHING;
+        }
+        taker.state = taker.is_apart ? BEGINS : ASKED;
+        if (!taker.is_apart && taker.socket >= 0 && !tell(UPGRADE_TAKE)) {
             be_alone();
         }
-        return TAKER_NOTHING;
+        return taker.is_apart ? TAKER_BEGIN_CORE : TAKER_NOTHING;
     case ASKED:
         taker.state = taker.socket < 0 ? BEGINS : ASKED;
         return taker.socket < 0 ? TAKER_BEGIN_CORE : TAKER_NOTHING;
     case BEGINS:
         taker.state = facts->core_waits ? WAITS : BEGINS;
-        if (facts->core_waits && taker.socket >= 0 && !tell(UPGRADE_WAITS)) {
+        if (facts->core_waits && !taker.is_apart && taker.socket >= 0 && !tell(UPGRADE_WAITS)) {
             be_alone();
         }
         return TAKER_NOTHING;
@@ -296,7 +317,7 @@ static enum taker_order go_on(const struct taker_facts *facts)
         }
         taker.state = DONE;
         if (taker.socket >= 0) {
-            (void)tell(UPGRADE_SERVES);
+            (void)tell(taker.is_apart ? UPGRADE_RELIEVES : UPGRADE_SERVES);
             close(taker.socket);
             taker.socket = -1;
         }
@@ -321,8 +342,10 @@ uint32_t taker_upgrades(void)
 
 void taker_domains(struct config_keys *domains)
 {
-    domains->domains_count = taker.offer.domains_count;
-    memcpy(domains->domains, taker.offer.domains, sizeof domains->domains);
+    if (!taker.is_apart) {
+        domains->domains_count = taker.offer.domains_count;
+        memcpy(domains->domains, taker.offer.domains, sizeof domains->domains);
+    }
 }
 
 bool taker_is_alone(void)

@@ -17,14 +17,16 @@
 enum boot_exit taker_ask(struct boot *boot);
 /* Once there are pockets: they are those of the other one from now on. */
 enum boot_exit taker_take_pockets(struct boot *boot);
-/* Once the plan is made: refuses what cannot go on with the other's. */
-enum boot_exit taker_compare(const struct boot *boot);
+/* Once the plan is made: what cannot go on with the other's keeps listeners alone, and has
+ * connections, calls and programs of its own. The other one drains when this one serves. */
+enum boot_exit taker_compare(struct boot *boot);
 
 /* ---- the keeper ------------------------------------------------------------------------------ */
 
 enum taker_order {
     TAKER_NOTHING,
-    TAKER_BEGIN_CORE,               /* it will wait until the other one's has ended */
+    TAKER_BEGIN_CORE,               /* it will wait until the other one's has ended, if it goes on
+                                       with what that has */
     TAKER_DONE,                     /* it serves: this is the appliance now */
     TAKER_END,                      /* the other one goes on: this one has failed, the log says
                                        why */
@@ -40,7 +42,7 @@ struct taker_facts {
 enum taker_order taker_tick(const struct taker_facts *facts);
 /* Keepers before this one. */
 uint32_t taker_upgrades(void);
-/* Trust domains of what is taken over, by number. */
+/* Trust domains of what is taken over, by number; nothing: they stay. */
 void taker_domains(struct config_keys *domains);
 /* True when a core of this keeper may have a successor, though it has yet to serve: the other
  * keeper is gone. */

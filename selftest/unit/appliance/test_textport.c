@@ -334,6 +334,24 @@ static void test_no_descriptors_pauses_the_listener(void **state)
     assert_int_equal(listener_interest, WORLD_READABLE);
 }
 
+/* Also one whose listener waits for a descriptor. */
+static void test_who_leaves_accepts_nothing_and_answers_who_is_there(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    pump(1);
+    accepts_full = 1;
+    struct peer *late = connect_peer();
+    pump(1);
+    textport_leave(&port);
+    textport_leave(&port);
+    assert_int_equal(listener_interest, 0);
+    now += 2000000;
+    assert_starts(ask(peer, "health\n"), "ready");
+    assert_false(late->open);
+    textport_check(&port);
+}
+
 static void test_telnet_sequences_are_skipped(void **state)
 {
     (void)state;
@@ -455,6 +473,7 @@ int main(void)
         cmocka_unit_test_setup(test_probe_takes_the_place_of_a_peer_that_dawdles, set_up),
         cmocka_unit_test_setup(test_flood_is_accepted_a_few_a_pass, set_up),
         cmocka_unit_test_setup(test_no_descriptors_pauses_the_listener, set_up),
+        cmocka_unit_test_setup(test_who_leaves_accepts_nothing_and_answers_who_is_there, set_up),
         cmocka_unit_test_setup(test_telnet_sequences_are_skipped, set_up),
         cmocka_unit_test_setup(test_endless_telnet_sequence_is_a_half_line, set_up),
         cmocka_unit_test_setup(test_pipelined_lines_are_answered_one_a_pass, set_up),

@@ -130,6 +130,29 @@ static void test_each_has_its_own(void **state)
     close(b[0]);
 }
 
+/* What another process has put there stays its own. */
+static void test_renewed_ones_are_empty_and_in_their_places(void **state)
+{
+    int ends[2];
+    struct world_kept kept;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_true(pocket_keep(&pockets, ends[1], 1));
+    int theirs = dup(pockets.first + 3);        /* the end that messages are taken from */
+    assert_true(pockets_renew(&pockets));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_int_equal(pocket_recall(&pockets, i, &kept), WORLD_ECLOSED);
+    }
+    assert_true(pocket_keep(&pockets, ends[1], 1));
+    close(ends[1]);
+    pocket_forget(&pockets, 1);
+    uint8_t byte;
+    assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(theirs);
+    assert_true(is_closed(ends[0]));
+    close(ends[0]);
+}
+
 static void test_beyond_the_last_nothing_is_kept(void **state)
 {
     int ends[2];
@@ -149,6 +172,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_tcp_has_moved_is_exact, begin, end),
         cmocka_unit_test_setup_teardown(test_a_connection_outlives_its_handle, begin, end),
         cmocka_unit_test_setup_teardown(test_each_has_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(test_renewed_ones_are_empty_and_in_their_places, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(test_beyond_the_last_nothing_is_kept, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,6 +318,36 @@ static void test_draining_refuses_new_work_and_lets_open_calls_end(void **state)
     assert_true(net_is_flushed(&f->net));
 }
 
+/* One client has an open call, which ends first; another has sent the half of a frame: it is told
+ * why when it sends the rest. */
+static void test_leaving_closes_connections_as_they_come_to_rest(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t busy = open_client(f), idle = open_client(f), halfway = open_client(f);
+    struct wire_call call = fixture_wire_call(1);
+    uint8_t ping[64];
+    uint32_t ping_bytes = wire_ping_encode(&(struct wire_ping){7}, WIRE_PING, ping,
+                                           sizeof ping);
+    fixture_send_call(f, busy, &call);
+    fixture_send(f, halfway, ping, ping_bytes / 2);
+    fixture_pass(f);
+    uint32_t slot = f->last_call;
+    assert_true(fixture_receive(f, busy, &got));
+    net_drain(&f->net);
+    net_leave(&f->net);
+    assert_true(f->fake.peers[idle].server_closed);
+    assert_false(f->fake.peers[busy].server_closed);
+    assert_false(f->fake.peers[halfway].server_closed);
+    fixture_finish(f, slot, CALL_FINISH_EOS, STATUS_OK);
+    fixture_pass(f);
+    net_leave(&f->net);
+    assert_true(fixture_receive(f, busy, &got));
+    assert_int_equal(got.type, WIRE_DONE);
+    assert_true(f->fake.peers[busy].server_closed);
+    assert_false(f->fake.peers[halfway].server_closed);
+    net_check(&f->net);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
@@ -337,6 +367,7 @@ int main(void)
         T(test_calls_of_a_connection_and_of_all_are_limited),
         T(test_refusal_of_the_scheduler_becomes_an_error),
         T(test_draining_refuses_new_work_and_lets_open_calls_end),
+        T(test_leaving_closes_connections_as_they_come_to_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
