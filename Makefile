@@ -89,7 +89,7 @@ CLIENT_LIB := $(O)/libclient.a
 DOOR_ALSO := $(call objects,appliance/seal/filter.c appliance/seal/rights.c \
     appliance/boot/inherited.c appliance/log.c \
     tools/agx/chat/conversation.c) $(O)/appliance/embedded.o
-DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/api/*.c)) $(DOOR_ALSO) \
+DOOR_OBJ := $(call objects,$(wildcard tools/door/*.c tools/door/*/*.c)) $(DOOR_ALSO) \
     $(COMMAND_LINE_OBJ)
 DOOR_LIB := $(O)/libdoor.a
 # The lab has no copy of a stage: it links the appliance's archives (tools/check enforces this).

@@ -10,9 +10,10 @@ import os
 import signal
 import threading
 
-from appliance import NOISE, Appliance, stop, wait_for
-from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Door, chat
+from appliance import HANG_S, NOISE, Appliance, stop, wait_for
+from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Answer, Door, chat
 from test_restart import again, first, kill_all
+from upgrade import Upgrade, family
 
 LONG = {"prompt": "the", "max_tokens": 400, "ignore_eos": True, "temperature": 0.9, "seed": 5}
 
@@ -131,6 +132,32 @@ def test_without_an_appliance_requests_are_refused_until_it_is_back():
         with again(a):
             wait_for(lambda: d.ask("GET", "/health").status == 200, "the door is back")
             assert d.right(CHAT, chat("Hello"))
+
+
+# ---- an upgrade to what is not alike -------------------------------------------------------------
+
+HELD = 8                                # two on each of the door's connections
+
+
+def test_an_appliance_that_drains_ends_its_calls_and_others_go_to_its_successor():
+    right = right_text()
+    with family(NOISE) as a, Door(NOISE, a=a) as d:
+        worker = a.worker
+        stop(worker)
+        held = [d.send("POST", COMPLETIONS, LONG) for _ in range(HELD)]
+        a.wait_stats(calls_open=HELD)
+        d.a = b = Upgrade(a, NOISE, "limits.calls=99")
+        a.wait_said("serves, and this process drains")
+        for _ in range(3):
+            assert d.right(COMPLETIONS, LONG)["choices"][0]["text"] == right
+        assert b.stats()["calls_completed"] == 3
+        os.kill(worker, signal.SIGCONT)
+        for connection in held:
+            answer = Answer(connection.getresponse())
+            assert answer.status == 200 and answer.json["choices"][0]["text"] == right, answer.text
+            connection.close()
+        assert a.process.wait(HANG_S) == 0, a.lines
+        assert d.right(COMPLETIONS, LONG)["choices"][0]["text"] == right
 
 
 # ---- another model -------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ static void answer_all(bool refuses)
         }
         if (request == NULL) {
             rig_close(choice);
-            uplink_free_choice(choice);
+            choice_free(choice);
         } else if (refuses) {
             rig_close(choice);
             request_refused(choice, &busy);

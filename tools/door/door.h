@@ -51,6 +51,7 @@ struct uplink {
     bool has_asked;                     /* ASKED: the question is sent */
     struct choice *calls[AGX_CALLS_MAX];    /* [calls_open] */
     uint32_t calls_open;
+    bool drains;                        /* its appliance takes no more calls */
     uint64_t again_us;                  /* of DOWN and BROKEN: the next try */
     uint64_t broken_us;                 /* since when it is not UP */
     int watched;                        /* the descriptor that the loop watches; -1: none */
@@ -81,6 +82,7 @@ struct tool_call { char id[DOOR_ID_BYTES]; struct buffer name, arguments; };
 
 struct choice {                         /* one answer: a call of the appliance */
     bool is_used, is_open;              /* open: the appliance will still say something of it */
+    bool is_sent_away;                  /* open still: its appliance drains */
     uint32_t index;                     /* among the request's */
     struct request *request;            /* NULL: the client has left */
     struct uplink *uplink;
@@ -185,7 +187,8 @@ struct door {
     struct conversation *conversation;  /* of the request that is being read */
     struct config_keys keys;
     struct domain domains[DOOR_TOKENS_MAX];
-    uint32_t domains_count, uplinks_count;
+    uint32_t domains_count;
+    uint32_t uplinks_count;             /* one more than is wanted, for where an appliance drains */
     struct token tokens[DOOR_TOKENS_MAX];
     uint32_t tokens_count;              /* 0: no client needs one */
     struct request *requests;           /* [options.door_requests] */

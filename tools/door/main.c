@@ -15,14 +15,15 @@
 #include "appliance/boot/version.h"
 #include "tools/agx/chat/conversation.h"
 #include "tools/command_line.h"
+#include "tools/door/api/responses.h"
 #include "tools/door/clock.h"
 #include "tools/door/http.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 #include "tools/door/seal.h"
-#include "tools/door/api/responses.h"
 #include "tools/door/tokens.h"
-#include "tools/door/uplink.h"
+#include "tools/door/uplink/call.h"
+#include "tools/door/uplink/uplink.h"
 
 #define EVENTS_MAX   256
 #define TICK_US      1000000
@@ -105,8 +106,8 @@ static enum status reserve(struct door *door, struct config_error *error)
     TRY(tokens_begin(door, error));
     find_appliance(door);
     TRY(model_load(&door->model, options, body, error));
-    door->uplinks_count = ((uint32_t)options->door_calls.number + AGX_CALLS_MAX - 1) /
-                          AGX_CALLS_MAX;
+    door->uplinks_count = 1 + ((uint32_t)options->door_calls.number + AGX_CALLS_MAX - 1) /
+                                  AGX_CALLS_MAX;
     for (uint32_t i = 0; i < door->domains_count; i++) {
         TRY(uplinks_begin(door, &door->domains[i]));
     }
@@ -199,6 +200,7 @@ static int serve(struct door *door)
         int http_ms = http_wait_ms(door), uplinks_ms = uplinks_wait_ms(door);
         take_events(door, http_ms < uplinks_ms ? http_ms : uplinks_ms);
         uplinks_run(door);
+        calls_move(door);
         http_run(door);
         if (door->now_us >= tick_us) {
             tick_us = door->now_us + TICK_US;

@@ -25,7 +25,7 @@
 #include "config/base/hash.h"
 #include "tools/door/http.h"
 #include "tools/door/request.h"
-#include "tools/door/uplink.h"
+#include "tools/door/uplink/uplink.h"
 
 #define WAYS            16
 #define ENDED_PER_PASS  64          /* places that programs_run() looks at, at least */

@@ -24,12 +24,14 @@
 #include "tools/door/answer.h"
 #include "tools/door/api/logprobs.h"
 #include "tools/door/api/messages.h"
+#include "tools/door/api/responses.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/http.h"
 #include "tools/door/parse.h"
 #include "tools/door/program.h"
-#include "tools/door/uplink.h"
-#include "tools/door/api/responses.h"
+#include "tools/door/uplink/call.h"
+#include "tools/door/uplink/choice.h"
+#include "tools/door/uplink/uplink.h"
 
 #define JSON        "application/json"
 #define EVENTS      "text/event-stream; charset=utf-8"
@@ -212,7 +214,7 @@ bool request_receive(struct request *request, const void *bytes, size_t count)
 static bool start_calls(struct request *request)
 {
     for (uint32_t i = 0; i < request->choices_count; i++) {
-        if (!uplink_call(request->door, request->choices[i])) {
+        if (!call_start(request->door, request->choices[i])) {
             return false;
         }
         request->choices_open++;
@@ -284,7 +286,7 @@ void request_free(struct request *request)
     for (uint32_t i = 0; i < request->choices_count; i++) {
         request->choices[i]->request = NULL;
         if (!request->choices[i]->is_open) {
-            uplink_free_choice(request->choices[i]);
+            choice_free(request->choices[i]);
         }
     }
     buffer_free(&request->body);
@@ -425,7 +427,7 @@ void request_lost(struct choice *choice)
 {
     struct request *request = choice->request;
     if (request == NULL) {
-        uplink_free_choice(choice);
+        choice_free(choice);
         return;
     }
     if (request->door->is_other) {

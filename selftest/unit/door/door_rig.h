@@ -18,7 +18,9 @@
 #include "tools/door/http.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
-#include "tools/door/uplink.h"
+#include "tools/door/uplink/call.h"
+#include "tools/door/uplink/choice.h"
+#include "tools/door/uplink/uplink.h"
 
 #define RIG_HEADERS_MAX 8
 #define RIG_REQUESTS    24
@@ -31,7 +33,7 @@ static struct {
     struct door door;
     struct request requests[RIG_REQUESTS];
     struct choice choices[RIG_CALLS];
-    struct uplink uplink;
+    struct uplink uplinks[2];       /* and the spare one, without a buffer */
     const char *headers[RIG_HEADERS_MAX][2];
     uint32_t headers_count, wakes;
     int peer;                       /* the appliance's end of the uplink; -1: none */
@@ -109,15 +111,16 @@ static inline void rig_connect(void)
     uint8_t frame[WIRE_REPLY_BYTES_MAX];
     int ends[2];
     if (rig.peer >= 0) {
-        agx_close(&rig.uplink.agx);
+        agx_close(&rig.uplinks[0].agx);
         close(rig.peer);
     }
-    rig.uplink = (struct uplink){.domain = &rig.door.domains[0], .state = UPLINK_UP, .watched = -1};
+    rig.uplinks[0] = (struct uplink){.domain = &rig.door.domains[0], .state = UPLINK_UP,
+                                     .watched = -1};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     uint32_t bytes = wire_welcome_encode(&welcome, frame, sizeof frame);
     assert_int_equal(write(ends[1], frame, bytes), bytes);
     rig.peer = ends[1];
-    assert_int_equal(agx_attach(&rig.uplink.agx, ends[0], buffer, sizeof buffer, -1), AGX_OK);
+    assert_int_equal(agx_attach(&rig.uplinks[0].agx, ends[0], buffer, sizeof buffer, -1), AGX_OK);
 }
 
 /* A new door; what the one before had is forgotten, except for memory that was not given back. */
@@ -137,8 +140,10 @@ static inline void rig_begin(void)
     door->now_us = 1000000;
     door->requests = rig.requests;
     door->choices = rig.choices;
-    door->domains_count = door->uplinks_count = 1;
-    door->domains[0].uplinks = &rig.uplink;
+    door->domains_count = 1;
+    door->uplinks_count = 2;
+    rig.uplinks[1] = (struct uplink){.domain = &rig.door.domains[0], .watched = -1};
+    door->domains[0].uplinks = rig.uplinks;
     rig.peer = -1;
     rig_connect();
     requests_begin(door);
@@ -163,7 +168,7 @@ static inline void rig_end(void)
         responses_forget(&rig.door.responses->ring[i]);
     }
     assert_int_equal(memory_taken_bytes(), 0);
-    agx_close(&rig.uplink.agx);
+    agx_close(&rig.uplinks[0].agx);
     close(rig.peer);
 }
 
@@ -202,7 +207,7 @@ static inline struct request *rig_ask(const char *path, const char *body)
 /* The last word on a choice: it is not open any more. */
 static inline void rig_close(struct choice *choice)
 {
-    struct uplink *uplink = &rig.uplink;
+    struct uplink *uplink = &rig.uplinks[0];
     for (uint32_t i = 0; i < uplink->calls_open; i++) {
         if (uplink->calls[i] == choice) {
             uplink->calls[i] = uplink->calls[--uplink->calls_open];

@@ -168,11 +168,11 @@ static void test_more_tokens_than_the_context_has_are_refused(void **state)
 {
     begin();
     struct request *request = rig_take("/v1/completions");
-    rig.uplink.agx.welcome.context_tokens_max = 8;
+    rig.uplinks[0].agx.welcome.context_tokens_max = 8;
     assert_false(rig_read(request, "{\"prompt\":\"a\",\"max_tokens\":8}"));
     assert_int_equal(request->refusal.status, 400);
     request = rig_take("/v1/completions");
-    rig.uplink.state = UPLINK_DOWN;
+    rig.uplinks[0].state = UPLINK_DOWN;
     assert_false(rig_read(request, "{\"prompt\":\"a\"}"));
     assert_int_equal(request->refusal.status, 503);
     end();

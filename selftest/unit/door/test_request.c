@@ -145,10 +145,10 @@ static void test_kept_answers_yield_to_requests(void **state)
 static void test_second_call_that_is_refused_leaves_one_answer(void **state)
 {
     rig_begin();
-    rig.uplink.calls_open = AGX_CALLS_MAX - 1;              /* room for one */
+    rig.uplinks[0].calls_open = AGX_CALLS_MAX - 1;              /* room for one */
     static struct choice others[AGX_CALLS_MAX];
-    for (uint32_t i = 0; i < rig.uplink.calls_open; i++) {
-        rig.uplink.calls[i] = &others[i];
+    for (uint32_t i = 0; i < rig.uplinks[0].calls_open; i++) {
+        rig.uplinks[0].calls[i] = &others[i];
     }
     struct request *request = rig_ask("/v1/completions", "{\"prompt\":\"a\",\"n\":3}");
     assert_int_equal(request->state, REQUEST_ANSWERED);
@@ -213,7 +213,7 @@ static void test_choices_outlive_a_client_that_leaves(void **state)
     assert_true(choice->is_used && choice->is_open && choice->request == NULL);
     assert_string_equal(choice->call.prompt_text, "a");     /* the library may send it again */
     rig_close(choice);
-    uplink_free_choice(choice);
+    choice_free(choice);
     rig_end();
 }
 

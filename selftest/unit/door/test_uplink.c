@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Goal: connections to the appliance go through their states as tools/door/uplink.c draws them: no
- * call is sent before the appliance has said that it serves our model, calls of a connection that
- * breaks go on or end with a refusal, and what clients have left is cancelled.
+ * Goal: connections to the appliance go through their states as tools/door/uplink/uplink.c draws
+ * them: no call is sent before the appliance has said that it serves our model, calls of a
+ * connection that breaks go on or end with a refusal, what clients have left is cancelled, and what
+ * an appliance that drains sends away goes to another one.
  * Method: a thread plays the appliance on a unix socket, one connection each time; the door's time
  * is set by hand.
  */
@@ -97,15 +98,16 @@ static struct uplink *begin(void)
 {
     static _Alignas(8) uint8_t buffer[3 * (AGX_BUFFER_BYTES_MIN + RIG_BODY_BYTES)];
     rig_begin();
-    agx_close(&rig.uplink.agx);
-    rig.uplink = (struct uplink){.domain = &rig.door.domains[0], .buffer = buffer, .watched = -1};
+    agx_close(&rig.uplinks[0].agx);
+    rig.uplinks[0] = (struct uplink){.domain = &rig.door.domains[0], .buffer = buffer,
+                                     .watched = -1};
     rig.door.epoll = -1;
     rig.door.options.door_patience.number = PATIENCE_US;
     server = (struct server){.peer = -1, .name = rig.door.model.name,
                              .vocab = rig.door.model.vocab_digest,
                              .chat = rig.door.model.chat_digest};
     listen_at_path();
-    return &rig.uplink;
+    return &rig.uplinks[0];
 }
 
 static void finish(void)
@@ -128,7 +130,7 @@ static void connect_once(void)
 /* Passes until the connection is in a state. */
 static void run_until(int state)
 {
-    struct uplink *uplink = &rig.uplink;
+    struct uplink *uplink = &rig.uplinks[0];
     while ((int)uplink->state != state) {
         struct pollfd wait = {.fd = agx_descriptor(&uplink->agx), .events = POLLIN};
         assert_true(poll(&wait, 1, 60000) == 1);
@@ -308,14 +310,97 @@ static void test_resume_cancels_what_a_client_has_left(void **state)
     run_until(UPLINK_UP);
     assert_int_equal(server.types[1], WIRE_CALL);       /* the library needs its end */
     assert_int_equal(take_frame(), WIRE_CANCEL);
-    assert_int_equal(rig.uplink.calls_open, 1);
+    assert_int_equal(rig.uplinks[0].calls_open, 1);
     close(server.listener);
     break_connection();
     run_until(UPLINK_BROKEN);
     rig.door.now_us += PATIENCE_US;
     rig.door.connects_us = 0;
     uplinks_run(&rig.door);                             /* gives up, and frees the call */
-    assert_int_equal(rig.uplink.calls_open, 0);
+    assert_int_equal(rig.uplinks[0].calls_open, 0);
+    finish();
+}
+
+/* ---- draining -------------------------------------------------------------------------------- */
+
+static void give_spare_a_buffer(void)
+{
+    static _Alignas(8) uint8_t buffer[3 * (AGX_BUFFER_BYTES_MIN + RIG_BODY_BYTES)];
+    rig.uplinks[1].buffer = buffer;
+}
+
+/* Two requests; the appliance takes the first and sends the second away. */
+static void drain_with_two(struct request *requests[2])
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    connect_once();
+    rig.uplinks[1].again_us = UINT64_MAX;
+    for (uint32_t i = 0; i < 2; i++) {
+        requests[i] = rig_ask(CHAT, question);
+        assert_int_equal(take_frame(), WIRE_CALL);
+    }
+    const struct wire_error error = {
+        .fault = {.status = STATUS_BUSY_DRAINING, .frame_type = WIRE_CALL,
+                  .call_id = requests[1]->choices[0]->call.call_id},
+        .retry_ms = 100};
+    put(bytes, wire_error_encode(&error, bytes, sizeof bytes));
+    while (!rig.uplinks[0].drains) {
+        struct pollfd wait = {.fd = agx_descriptor(&rig.uplinks[0].agx), .events = POLLIN};
+        assert_true(poll(&wait, 1, 60000) == 1);
+        uplinks_run(&rig.door);
+    }
+}
+
+static void test_drained_sends_calls_to_the_one_at_the_same_address(void **state)
+{
+    struct request *requests[2];
+    begin();
+    give_spare_a_buffer();
+    drain_with_two(requests);
+    int drained = server.peer;
+    assert_int_equal(rig.uplinks[0].calls_open, 2);
+    assert_int_equal(pthread_create(&server.thread, NULL, play, NULL), 0);
+    rig.door.connects_us = rig.uplinks[1].again_us = 0;
+    calls_move(&rig.door);
+    pthread_join(server.thread, NULL);
+    assert_int_equal(rig.uplinks[1].state, UPLINK_UP);
+    assert_int_equal(take_frame(), WIRE_CALL);
+    struct request *third = rig_ask(CHAT, question);
+    assert_int_equal(take_frame(), WIRE_CALL);          /* there, too, though it has more */
+    assert_int_equal(rig.uplinks[0].calls_open, 1);
+    assert_int_equal(rig.uplinks[1].calls_open, 2);
+    assert_ptr_equal(requests[1]->choices[0]->uplink, &rig.uplinks[1]);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(requests[i]->state, REQUEST_WAITING);
+    }
+    calls_move(&rig.door);                              /* once is enough */
+    rig.uplinks[0].calls_open = rig.uplinks[1].calls_open = 0;
+    struct request *all[] = {requests[0], requests[1], third};
+    for (uint32_t i = 0; i < 3; i++) {
+        all[i]->choices[0]->is_open = false;
+        request_free(all[i]);
+    }
+    agx_close(&rig.uplinks[1].agx);
+    close(drained);
+    finish();
+}
+
+static void test_drained_without_another_refuses_what_it_sends_away(void **state)
+{
+    struct request *requests[2];
+    begin();
+    give_spare_a_buffer();
+    drain_with_two(requests);
+    close(server.listener);
+    rig.door.connects_us = rig.uplinks[1].again_us = 0;
+    calls_move(&rig.door);
+    assert_int_equal(rig.uplinks[1].state, UPLINK_DOWN);
+    assert_refused(requests[1], "draining");
+    assert_refused(rig_ask(CHAT, question), "draining");
+    assert_int_equal(requests[0]->state, REQUEST_WAITING);
+    assert_int_equal(rig.uplinks[0].calls_open, 1);
+    rig_close(requests[0]->choices[0]);
+    request_free(requests[0]);
     finish();
 }
 
@@ -331,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_resume_with_another_model_ends_the_call),
         cmocka_unit_test(test_resume_ends_the_call_when_patience_is_over),
         cmocka_unit_test(test_resume_cancels_what_a_client_has_left),
+        cmocka_unit_test(test_drained_sends_calls_to_the_one_at_the_same_address),
+        cmocka_unit_test(test_drained_without_another_refuses_what_it_sends_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

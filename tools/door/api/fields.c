@@ -10,7 +10,8 @@
 #include "tools/door/http.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
-#include "tools/door/uplink.h"
+#include "tools/door/uplink/choice.h"
+#include "tools/door/uplink/uplink.h"
 
 /* ---- one field ------------------------------------------------------------------------------- */
 
@@ -290,7 +291,7 @@ bool wish_make_choices(struct wish *wish, struct request *request, struct prompt
     uint64_t call_id = call_id_of(request);
     bool is_valid = fit_tokens(request, prompt, max_tokens, &wish->call.max_tokens);
     for (uint32_t i = 0; is_valid && i < wish->choices; i++) {
-        struct choice *choice = uplink_choice(request->door, request);
+        struct choice *choice = choice_take(request->door, request);
         if (choice == NULL) {
             is_valid = request_refuse(request, 429, NULL,
                                       "as many calls as this server has room for are open");
@@ -303,6 +304,6 @@ bool wish_make_choices(struct wish *wish, struct request *request, struct prompt
         is_valid = answer_begin(choice) ||
                    request_refuse_memory(request);
     }
-    uplink_release_prompt(prompt);
+    prompt_release(prompt);
     return is_valid;
 }

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/door/endpoint.h"
 #include "tools/door/api/fields.h"
+#include "tools/door/endpoint.h"
 #include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
-#include "tools/door/uplink.h"
+#include "tools/door/uplink/uplink.h"
 
 /* ---- health, metrics ------------------------------------------------------------------------- */
 

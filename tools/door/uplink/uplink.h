@@ -3,7 +3,8 @@
 /*
  * What: connections to the appliance, and calls on them. A domain has several, because one carries
  * AGX_CALLS_MAX calls. A connection that breaks is resumed; its calls go on where they were. Calls
- * are sent only to an appliance that serves the model that the door has read.
+ * are sent only to an appliance that serves the model that the door has read. One that drains keeps
+ * the calls that it has; others go to the appliance that is found at the same address meanwhile.
  */
 #include "tools/door/door.h"
 
@@ -13,14 +14,14 @@ MUST_CHECK enum status uplinks_begin(struct door *door, struct domain *domain);
 const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain);
 /* Refuses, because the appliance is away, or serves another model. Always false. */
 bool uplink_refuse(struct request *request);
-/* A choice for a call of the request's domain; NULL: as many as there may be are open. */
-struct choice *uplink_choice(struct door *door, struct request *request);
-/* One holder of a prompt fewer; without any it is freed. NULL: nothing. */
-void uplink_release_prompt(struct prompt *prompt);
-/* Gives it back; its call must not be open. */
-void uplink_free_choice(struct choice *choice);
-/* Sends the call of a choice. False after request_refuse(). */
-bool uplink_call(struct door *door, struct choice *choice);
+/* The choice with this call; NULL: it is not open there. */
+struct choice *uplink_find(const struct uplink *uplink, uint64_t call_id);
+/* The appliance has said its last word on it: it is not open any more, and free if its client has
+ * left. */
+void uplink_close(struct uplink *uplink, struct choice *choice);
+/* Tries to connect one more, where others drain, if a try is due: their appliance may have a
+ * successor at the same address. */
+void uplinks_open_spare(struct door *door, const struct domain *domain);
 /* The client has left: the appliance stops computing this answer. */
 void uplink_cancel(struct choice *choice);
 /* Tells the appliance that a program is over. Without an answer. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: connections to the appliance (tools/door/uplink.h).
+ * What: connections to the appliance (tools/door/uplink/uplink.h).
  *
  *   DOWN --open--> ASKED --it serves our model--> UP --breaks, calls are open--> BROKEN
  *                  |   ^                          |                              |    |
@@ -9,7 +9,8 @@
  *                  +--it serves another, or breaks, and no call is open--> DOWN <-----+
  *
  * A BROKEN one gives up when door.patience is over, or after a final error. Calls of one that gives
- * up, or has found another model, end with a refusal.
+ * up, or has found another model, end with a refusal. One whose appliance drains gets no more
+ * calls, and another one is opened in its stead.
  *
  * Invariants: a choice is open from uplink_call() until the appliance's last word on it, also when
  * the client has left: the library may have to send the call again.
@@ -17,14 +18,14 @@
  * stands still. So after a try in vain no other is made until SHARE times what it took has passed.
  * An event finds its choice among AGX_CALLS_MAX.
  */
-#include "tools/door/uplink.h"
+#include "tools/door/uplink/uplink.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "tools/door/answer.h"
+#include "tools/door/uplink/choice.h"
 #include "tools/door/clock.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
@@ -107,17 +108,12 @@ static void open_uplink(struct door *door, struct uplink *uplink)
         }
     }
     uplink->again_us = door->now_us + PAUSE_US;
+    uplink->drains = false;
     if (result == AGX_OK) {
         ask_model(uplink);
     } else {
         door->is_other = false;             /* it is not known any more */
     }
-}
-
-/* Those of a domain: [door.calls]. */
-static struct choice *choices_of(struct door *door, const struct domain *domain)
-{
-    return &door->choices[domain->index * door->options.door_calls.number];
 }
 
 /* Ends what is open with a refusal, and the session. */
@@ -200,6 +196,7 @@ static void resume(struct door *door, struct uplink *uplink)
     bool is_patient = door->now_us - uplink->broken_us < door->options.door_patience.number;
     uplink->again_us = door->now_us + PAUSE_US;
     if (result == AGX_OK) {
+        uplink->drains = false;
         if (is_ours(door, uplink, NULL)) {      /* before a token of the open calls comes */
             ask_model(uplink);
             cancel_left(uplink);
@@ -211,7 +208,7 @@ static void resume(struct door *door, struct uplink *uplink)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static struct choice *find(const struct uplink *uplink, uint64_t call_id)
+struct choice *uplink_find(const struct uplink *uplink, uint64_t call_id)
 {
     for (uint32_t i = 0; i < uplink->calls_open; i++) {
         if (uplink->calls[i]->call.call_id == call_id) {
@@ -221,7 +218,7 @@ static struct choice *find(const struct uplink *uplink, uint64_t call_id)
     return NULL;
 }
 
-static void close_choice(struct uplink *uplink, struct choice *choice)
+void uplink_close(struct uplink *uplink, struct choice *choice)
 {
     uint32_t at = 0;
     while (uplink->calls[at] != choice) {
@@ -230,7 +227,7 @@ static void close_choice(struct uplink *uplink, struct choice *choice)
     uplink->calls[at] = uplink->calls[--uplink->calls_open];
     choice->is_open = false;
     if (choice->request == NULL) {
-        uplink_free_choice(choice);
+        choice_free(choice);
     }
 }
 
@@ -245,7 +242,7 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
     door->stats.prompt_tokens += event->prompt_tokens;
     door->stats.cached_tokens += event->cached_tokens;
     door->stats.generated_tokens += event->generated_tokens;
-    close_choice(choice->uplink, choice);
+    uplink_close(choice->uplink, choice);
     if (request != NULL) {
         request_ended(choice);
     }
@@ -253,7 +250,7 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
 
 static void take_event(struct door *door, struct uplink *uplink, const struct agx_event *event)
 {
-    struct choice *choice = find(uplink, event->call_id);
+    struct choice *choice = uplink_find(uplink, event->call_id);
     if (event->kind == AGX_MODEL) {
         take_model(door, uplink, event);
         return;
@@ -280,7 +277,11 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
         take_done(door, choice, event);
         break;
     case AGX_REFUSED:
-        close_choice(uplink, choice);
+        if (agx_fault(&uplink->agx)->code == status_wire(STATUS_BUSY_DRAINING)) {
+            uplink->drains = choice->is_sent_away = true;
+            break;
+        }
+        uplink_close(uplink, choice);
         if (request != NULL) {
             request_refused(choice, agx_fault(&uplink->agx));
         }
@@ -314,11 +315,23 @@ static void run(struct door *door, struct uplink *uplink)
     }
 }
 
+/* One is spare while the others take calls. */
+static bool is_wanted(const struct door *door, const struct uplink *uplink)
+{
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        const struct uplink *other = &uplink->domain->uplinks[i];
+        others += other->state != UPLINK_DOWN && !other->drains;
+    }
+    return uplink->state == UPLINK_BROKEN || others + 1 < door->uplinks_count;
+}
+
 /* When another try to connect is due. */
 static uint64_t due_us(const struct door *door, const struct uplink *uplink)
 {
-    return is_connected(uplink)                   ? UINT64_MAX
-           : uplink->again_us > door->connects_us ? uplink->again_us : door->connects_us;
+    return is_connected(uplink) || !is_wanted(door, uplink) ? UINT64_MAX
+           : uplink->again_us > door->connects_us           ? uplink->again_us
+                                                            : door->connects_us;
 }
 
 static void connect_uplink(struct door *door, struct uplink *uplink)
@@ -335,6 +348,18 @@ static void connect_uplink(struct door *door, struct uplink *uplink)
     }
     if (!is_connected(uplink)) {
         door->connects_us = door->now_us + 1 + SHARE * (clock_us() - began_us);
+    }
+}
+
+void uplinks_open_spare(struct door *door, const struct domain *domain)
+{
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        struct uplink *uplink = &domain->uplinks[i];
+        if (uplink->state == UPLINK_DOWN && door->now_us >= due_us(door, uplink)) {
+            connect_uplink(door, uplink);
+            watch(door, uplink);
+            return;
+        }
     }
 }
 
@@ -366,20 +391,7 @@ int uplinks_wait_ms(const struct door *door)
     return wait_ms;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
-
-static struct uplink *least_used(const struct door *door, const struct domain *domain)
-{
-    struct uplink *least = NULL;
-    for (uint32_t i = 0; i < door->uplinks_count; i++) {
-        struct uplink *uplink = &domain->uplinks[i];
-        bool is_free = uplink->state == UPLINK_UP && uplink->calls_open < AGX_CALLS_MAX;
-        if (is_free && (least == NULL || uplink->calls_open < least->calls_open)) {
-            least = uplink;
-        }
-    }
-    return least;
-}
+/* ---- what others ask ------------------------------------------------------------------------- */
 
 const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain)
 {
@@ -396,90 +408,6 @@ bool uplink_refuse(struct request *request)
     return request_refuse(request, 503, NULL, request->door->is_other
                           ? "the appliance serves another model than this server has read"
                           : "the appliance cannot be reached now");
-}
-
-struct choice *uplink_choice(struct door *door, struct request *request)
-{
-    struct choice *choices = choices_of(door, request->domain);
-    for (uint32_t i = 0; i < door->options.door_calls.number; i++) {
-        struct choice *choice = &choices[i];
-        if (!choice->is_used) {
-            *choice = (struct choice){.is_used = true, .request = request,
-                                      .index = request->choices_count};
-            return choice;
-        }
-    }
-    return NULL;
-}
-
-void uplink_release_prompt(struct prompt *prompt)
-{
-    if (prompt != NULL && --prompt->holders == 0) {
-        buffer_free(&prompt->text);
-        memory_give(prompt->parts);
-        memory_give(prompt);
-    }
-}
-
-void uplink_free_choice(struct choice *choice)
-{
-    uplink_release_prompt(choice->prompt);
-    answer_free(choice);
-    json_decref(choice->logprobs);
-    buffer_free(&choice->content);
-    buffer_free(&choice->reasoning);
-    for (uint32_t i = 0; i < choice->tool_calls_count; i++) {
-        buffer_free(&choice->tool_calls[i].name);
-        buffer_free(&choice->tool_calls[i].arguments);
-    }
-    choice->is_used = false;
-}
-
-/* True when a call of the same id and program is open: the same request again, too early. */
-static bool is_repeated(struct door *door, const struct choice *choice)
-{
-    const struct domain *domain = choice->request->domain;
-    for (uint32_t i = 0; i < door->uplinks_count; i++) {
-        if (find(&domain->uplinks[i], choice->call.call_id) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool uplink_call(struct door *door, struct choice *choice)
-{
-    struct request *request = choice->request;
-    struct uplink *uplink = least_used(door, request->domain);
-    if (uplink == NULL) {
-        return domain_welcome(door, request->domain) == NULL
-                   ? uplink_refuse(request)
-                   : request_refuse(request, 429, NULL,
-                                    "as many calls as this server has room for are open");
-    }
-    if (is_repeated(door, choice)) {
-        return request_refuse(request, 409, NULL, "a request with this Idempotency-Key is open");
-    }
-    if (request->class_name[0] != '\0') {
-        (void)agx_program_start_class(&uplink->agx, choice->call.program_id, request->class_name);
-        request->class_name[0] = '\0';
-    }
-    enum agx_result result = agx_call_start(&uplink->agx, &choice->call);
-    if (result == AGX_ERROR_ARGUMENT) {
-        return request_refuse_fault(request, agx_fault(&uplink->agx));
-    }
-    if (result == AGX_ERROR_SPACE) {
-        return request_refuse(request, 413, NULL, "the prompt is longer than the appliance takes");
-    }
-    if (result != AGX_OK) {
-        return uplink_refuse(request);
-    }
-    request->program->has_called = true;
-    choice->uplink = uplink;
-    choice->is_open = true;
-    uplink->calls[uplink->calls_open++] = choice;
-    door->stats.calls++;
-    return true;
 }
 
 void uplink_cancel(struct choice *choice)

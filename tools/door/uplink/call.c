@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: on which connection a call is sent (call.h): the one that has the fewest. One whose
+ * appliance drains gets none; what that has sent away goes to the appliance that is found at the
+ * same address, and is refused if there is none.
+ */
+#include "tools/door/uplink/call.h"
+
+#include "tools/door/uplink/choice.h"
+#include "tools/door/program.h"
+#include "tools/door/request.h"
+#include "tools/door/uplink/uplink.h"
+
+static struct uplink *least_used(const struct door *door, const struct domain *domain)
+{
+    struct uplink *least = NULL;
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        struct uplink *uplink = &domain->uplinks[i];
+        bool is_free = uplink->state == UPLINK_UP && !uplink->drains &&
+                       uplink->calls_open < AGX_CALLS_MAX;
+        if (is_free && (least == NULL || uplink->calls_open < least->calls_open)) {
+            least = uplink;
+        }
+    }
+    return least;
+}
+
+/* There is no connection that takes a call. */
+static bool refuse_for_room(struct request *request)
+{
+    const struct domain *domain = request->domain;
+    bool has_any = domain_welcome(request->door, domain) != NULL, drains = has_any;
+    for (uint32_t i = 0; i < request->door->uplinks_count; i++) {
+        drains = drains && (domain->uplinks[i].state != UPLINK_UP || domain->uplinks[i].drains);
+    }
+    return !has_any ? uplink_refuse(request)
+           : drains ? request_refuse(request, 503, NULL, "the appliance is draining")
+                    : request_refuse(request, 429, NULL,
+                                     "as many calls as this server has room for are open");
+}
+
+/* True when a call of the same id and program is open: the same request again, too early. */
+static bool is_repeated(struct door *door, const struct choice *choice)
+{
+    const struct domain *domain = choice->request->domain;
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        if (uplink_find(&domain->uplinks[i], choice->call.call_id) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool call_start(struct door *door, struct choice *choice)
+{
+    struct request *request = choice->request;
+    struct uplink *uplink = least_used(door, request->domain);
+    if (uplink == NULL) {
+        return refuse_for_room(request);
+    }
+    if (is_repeated(door, choice)) {
+        return request_refuse(request, 409, NULL, "a request with this Idempotency-Key is open");
+    }
+    if (request->class_name[0] != '\0') {
+        (void)agx_program_start_class(&uplink->agx, choice->call.program_id, request->class_name);
+        request->class_name[0] = '\0';
+    }
+    enum agx_result result = agx_call_start(&uplink->agx, &choice->call);
+    if (result == AGX_ERROR_ARGUMENT) {
+        return request_refuse_fault(request, agx_fault(&uplink->agx));
+    }
+    if (result == AGX_ERROR_SPACE) {
+        return request_refuse(request, 413, NULL, "the prompt is longer than the appliance takes");
+    }
+    if (result != AGX_OK) {
+        return uplink_refuse(request);
+    }
+    request->program->has_called = true;
+    choice->uplink = uplink;
+    choice->is_open = true;
+    uplink->calls[uplink->calls_open++] = choice;
+    door->stats.calls++;
+    return true;
+}
+
+/* Those that came too late for it. */
+static void move_from(struct door *door, struct uplink *uplink)
+{
+    for (uint32_t i = uplink->calls_open; i-- > 0;) {
+        struct choice *choice = uplink->calls[i];
+        struct request *request = choice->request;
+        if (!choice->is_sent_away) {
+            continue;
+        }
+        choice->is_sent_away = false;
+        uplink_close(uplink, choice);
+        if (request != NULL && least_used(door, uplink->domain) == NULL) {
+            uplinks_open_spare(door, uplink->domain);
+        }
+        if (request != NULL && !call_start(door, choice)) {
+            request_lost(choice);
+        }
+    }
+}
+
+void calls_move(struct door *door)
+{
+    for (uint32_t i = 0; i < door->domains_count * door->uplinks_count; i++) {
+        struct uplink *uplink = &door->domains[i / door->uplinks_count]
+                                     .uplinks[i % door->uplinks_count];
+        if (uplink->drains) {
+            move_from(door, uplink);
+        }
+    }
+}
