@@ -285,9 +285,10 @@ static bool take(struct keeper *keeper, enum boot_exit *exit_status)
         .is_ready = workers_are_ready(&keeper->workers),
         .core_waits = atomic_load(&control->waits) != 0,
         .core_serves = atomic_load(&control->serves) != 0,
+        .has_launcher = !launcher_has_ended(), .now_us = clock_us(CLOCK_MONOTONIC),
         .weights = weights_digest(&keeper->workers.weights)};
     *exit_status = BOOT_EXIT_UPGRADE;
-    if (keeper->stops_due > 0) {
+    if (keeper->stops_due > 0 && !taker_has_told()) {
         log_event(LOG_WARN, "upgrade given up: told to end");
         return true;
     }
@@ -297,11 +298,13 @@ static bool take(struct keeper *keeper, enum boot_exit *exit_status)
     case TAKER_BEGIN_CORE:
         taker_domains(&keeper->reload.known);
         return !cores_begin(&keeper->cores, keeper->takes);
+    case TAKER_TELL_LAUNCHER:
+        launcher_tell();
+        return false;
     case TAKER_DONE:
         keeper->takes = false;
         keeper->notify.is_muted = false;
         log_event(LOG_INFO, "upgraded: version=%s serves", keeper->boot->version);
-        launcher_tell();
         return false;
     case TAKER_END:
         return true;

@@ -154,6 +154,32 @@ def test_the_service_manager_learns_of_the_next_process():
         assert "STOPPING=1" in m.hear("STOPPING=1")
 
 
+def parent_of(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def test_the_service_manager_is_told_of_a_process_that_is_its_own():
+    """Not of a child of the command: systemd would kill that, where it is to end. So also where
+    the command takes its time to end; and what the next process is told meanwhile, it does."""
+    for settings in ((NOISE,), (NOISE, "limits.calls=7")):
+        with Manager() as m, family(NOISE, environment=m.environment) as a:
+            m.hear("READY=1")
+            reader = held_reader(a) if len(settings) == 1 else None
+            b = Upgrade(a, *settings, wait=False, env=without_manager())
+            stop(b.launcher.pid)
+            b.wait_ready()
+            assert not any(line.startswith("MAINPID") for line in m.heard())
+            assert parent_of(b.process.pid) == b.launcher.pid
+            os.kill(b.launcher.pid, signal.SIGCONT)
+            m.hear("MAINPID=%d" % b.process.pid)
+            assert parent_of(b.process.pid) != b.launcher.pid
+            if reader is not None:
+                reader.ends_well()          # by the next process
+            ends(a)
+            assert b.stop() == 0
+
+
 def test_a_reload_that_comes_in_between_is_done_when_it_is_over():
     """Trust domains are numbered alike on both sides until then."""
     with served() as (files, a):

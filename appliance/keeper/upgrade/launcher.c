@@ -14,6 +14,7 @@
 #include "appliance/boot/exit.h"
 
 static int to_parent = -1;
+static pid_t parent = -1;
 
 static _Noreturn void wait_for(pid_t child, int from_child)
 {
@@ -35,6 +36,7 @@ void launcher_fork(void)
 {
     int pair[2];
     pid_t child = -1;
+    parent = getpid();
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         child = fork();
     }
@@ -56,6 +58,11 @@ void launcher_tell(void)
         (void)send(to_parent, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         launcher_close();
     }
+}
+
+bool launcher_has_ended(void)
+{
+    return getppid() != parent;
 }
 
 void launcher_close(void)

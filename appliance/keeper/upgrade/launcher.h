@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
+#include <stdbool.h>
 /*
  * What: `agentix --upgrade` ends when the upgrade has, with its status, and the appliance goes on
  * in a child: an operator sees what became of it, and a service manager's command has an end.
@@ -9,5 +10,8 @@
 void launcher_fork(void);
 /* In the child: it serves. */
 void launcher_tell(void);
+/* In the child, after that: it is no child of the command any more, so that a service manager may
+ * take it for its own. */
+bool launcher_has_ended(void);
 /* In a child of that: closes what is the keeper's. */
 void launcher_close(void);

@@ -28,10 +28,13 @@
 #include "config/base/assert.h"
 
 #define ANSWER_MAX_MS 10000         /* a quiet keeper wakes up every two seconds */
+#define DETACH_MAX_US UINT64_C(10000000)    /* for a command that does not end; the other one waits
+                                               longer */
 
 static struct {
     int socket;                     /* to the other keeper; -1: none, or gone */
-    enum { BOOTS, ASKED, BEGINS, WAITS, DONE } state;
+    enum { BOOTS, ASKED, BEGINS, WAITS, DETACHES, DONE } state;
+    uint64_t detaches_us;           /* since when */
     pid_t peer;
     struct upgrade_likeness own;
     struct upgrade_message offer;   /* with what the others have changed of it */
@@ -312,7 +315,13 @@ static enum taker_order go_on(const struct taker_facts *facts)
         }
         return TAKER_NOTHING;
     case WAITS:
-        if (!facts->core_serves) {
+        taker.state = facts->core_serves ? DETACHES : WAITS;
+        taker.detaches_us = facts->now_us;
+        return facts->core_serves ? TAKER_TELL_LAUNCHER : TAKER_NOTHING;
+    case DETACHES:
+        /* The other one tells the service manager: that kills, rather than ends, what it finds to
+         * be another's child. */
+        if (facts->has_launcher && facts->now_us - taker.detaches_us < DETACH_MAX_US) {
             return TAKER_NOTHING;
         }
         taker.state = DONE;
@@ -351,6 +360,11 @@ void taker_domains(struct config_keys *domains)
 bool taker_is_alone(void)
 {
     return taker.socket < 0;
+}
+
+bool taker_has_told(void)
+{
+    return taker.state >= DETACHES;
 }
 
 void taker_close(void)

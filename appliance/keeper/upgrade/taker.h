@@ -27,7 +27,8 @@ enum taker_order {
     TAKER_NOTHING,
     TAKER_BEGIN_CORE,               /* it will wait until the other one's has ended, if it goes on
                                        with what that has */
-    TAKER_DONE,                     /* it serves: this is the appliance now */
+    TAKER_TELL_LAUNCHER,            /* it serves */
+    TAKER_DONE,                     /* this is the appliance now */
     TAKER_END,                      /* the other one goes on: this one has failed, the log says
                                        why */
 };
@@ -35,7 +36,9 @@ enum taker_order {
 struct taker_facts {
     bool is_ready;                  /* workers are */
     bool core_waits, core_serves;
+    bool has_launcher;              /* it is a child of the command that has started it */
     uint64_t weights;               /* digest */
+    uint64_t now_us;
 };
 
 #define TAKER_TICK_US UINT64_C(10000)
@@ -47,5 +50,7 @@ void taker_domains(struct config_keys *domains);
 /* True when a core of this keeper may have a successor, though it has yet to serve: the other
  * keeper is gone. */
 bool taker_is_alone(void);
+/* The command that began it knows that it serves: what comes is for an appliance that does. */
+bool taker_has_told(void);
 /* In a child: closes what is the keeper's. */
 void taker_close(void);
