@@ -11,6 +11,7 @@ import random
 import signal
 import socket
 import struct
+import time
 
 from appliance import EXIT, HANG_S, NOISE, is_alive, stop, wait_for
 from frames import STATUSES
@@ -19,7 +20,7 @@ from skip import Skip, long
 from test_auth import ALICE, BOB, CAROL
 from test_core import KINDS, program_of, said, start_all
 from test_reload import is_refused, served
-from test_systemd import Manager
+from test_systemd import QUIET_S, Manager
 from test_worker import PROMPT
 from upgrade import Upgrade, family
 
@@ -168,7 +169,9 @@ def test_the_service_manager_is_told_of_a_process_that_is_its_own():
             reader = held_reader(a) if len(settings) == 1 else None
             b = Upgrade(a, *settings, wait=False, env=without_manager())
             stop(b.launcher.pid)
+            wait_for(lambda: "upgrades=1 " in b.health(), "the next one's core is there")
             b.wait_ready()
+            time.sleep(QUIET_S)
             assert not any(line.startswith("MAINPID") for line in m.heard())
             assert parent_of(b.process.pid) == b.launcher.pid
             os.kill(b.launcher.pid, signal.SIGCONT)
