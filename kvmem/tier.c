@@ -181,13 +181,14 @@ void kvmem_tier_uncache(struct kvmem *kv, uint32_t block)
     uint32_t shelf = kv->blocks[block].shelf;
     struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
     bool was_oldest = list->head == block;
+    uint64_t used_us = kv->blocks[block].used_us;
     ASSERT(kv->blocks[block].state == KVMEM_CACHED);
     list_remove(kv, list, block);
     tier->cached_last = tier->cached_last == block ? KVMEM_BLOCK_NONE : tier->cached_last;
     tier->cached_count[kvmem_is_wanted(kv, shelf)]--;
     count_share(kv, tier, shelf, -1);
-    if (was_oldest) {
-        kvmem_tier_rank(kv, tier, shelf);
+    if (was_oldest && !(list->count > 0 && kv->blocks[list->head].used_us == used_us)) {
+        kvmem_tier_rank(kv, tier, shelf);       /* else it ranks as before: runs are of one age */
     }
 }
 
