@@ -422,6 +422,7 @@ static void run_drain(struct sim *sim)
     sim_say(sim, "the appliance is told to drain");
     sim->calm = true;
     sim->orders.drain = true;
+    sim->orders.leaves = sim_choose(sim, 2) == 1;
     while (sim_pass(sim)) {
         SIM_REQUIRE(sim, sim->now_us < last_us, INVARIANT_QUIESCENCE, "the drain does not end");
     }

@@ -4,11 +4,13 @@
  * reads over it, or over the next one.
  *
  * Invariant: the server ends a connection only if its client has given a reason (`excused`), or the
- * run has (deadlines so short, or wake-ups so late, that any client can miss one).
+ * run has (deadlines so short, or wake-ups so late, that any client can miss one). One that leaves
+ * also ends those of clients that wait for nothing.
  */
 #include <string.h>
 
 #include "selftest/sim/sim.h"
+#include "tools/sdk/session.h"
 
 #define RESEND_US_MAX   (SIM_SECOND_US / 10)
 #define AWAY_US_MIN     1000        /* before a client that was sent away tries again */
@@ -98,10 +100,24 @@ static void broken(struct sim *sim, uint32_t index, enum agx_result why)
     sim_client_part(sim, index);
 }
 
+/* A call that was accepted, of which this connection has not brought the end. */
+static bool has_accepted(const struct agx *agx)
+{
+    bool is_accepted = false;
+    for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
+        is_accepted = is_accepted || (agx->calls[i].state != AGX_CALL_FREE &&
+                                      agx->calls[i].is_accepted);
+    }
+    return is_accepted;
+}
+
 void sim_client_gone(struct sim *sim, uint32_t index)
 {
     struct sim_client *client = client_at(sim, index);
     sim_say(sim, "client %u: the connection is gone", index);
+    SIM_REQUIRE(sim, client->excused || !sim->orders.leaves || client->state != SIM_OPEN ||
+                client->is_hostile || client->has_flows || !has_accepted(&client->agx),
+                INVARIANT_CLOSE, "client %u was left with an open call", index);
     SIM_REQUIRE(sim, client->excused || client->state != SIM_OPEN || sim->orders.drain,
                 INVARIANT_CLOSE, "client %u, which did nothing wrong, was disconnected", index);
     sim_client_part(sim, index);
