@@ -7,14 +7,14 @@
  * Count it up when any of that changes: a digest that is computed otherwise, too. `make check`
  * knows the text of these records, by the number after the colon, and asks for it.
  *
- * records: 0a2651999ba7b6cc
+ * records: 5019b88e27701f18
  */
 #include "config/base/fnv.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 
-#define LAYOUT 2u
+#define LAYOUT 3u
 
 uint64_t net_kept_layout(void)
 {
