@@ -32,6 +32,7 @@ enum { IS_SEALED = 1 };
 
 enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, KEPT,
+    REPLIES_BELL, REPLIES_RINGS, REPLIES_FILE,
     SINGLE_DESCRIPTORS,
     POCKETS = SINGLE_DESCRIPTORS, POCKETS_END, DESCRIPTORS
 };
@@ -58,6 +59,7 @@ static const struct filter_rule core_rules[] = {
     ALLOW(close),
     ALLOW(getrandom, IS(2, 0)),
     ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: config/base/say.c */
+    ALLOW(write, ON(REPLIES_BELL)),
     ALLOW(write, IS(0, STDERR_FILENO)),
     ALLOW(exit_group),
 };
@@ -73,9 +75,23 @@ static const struct filter_rule worker_rules[] = {
     ALLOW(exit_group),
 };
 
+static const struct filter_rule writer_rules[] = {
+    ALLOW(read, ON(REPLIES_RINGS)),
+    ALLOW(pwrite64, ON(REPLIES_FILE)),
+    ALLOW(fdatasync, ON(REPLIES_FILE)),
+    ALLOW(newfstatat, ON(REPLIES_FILE)),
+    ALLOW(write, ON(CONTROL_BELL)),
+    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(poll, IS(1, 1), IS(2, 0)),
+    ALLOW(rt_sigtimedwait),                     /* a rest, after a disk has refused */
+    ALLOW(clock_gettime),
+    ALLOW(exit_group),
+};
+
 static const struct filter filters[SEAL_ROLES] = {
     [SEAL_CORE] = RULES(core_rules, FILTER_KILL),
     [SEAL_WORKER] = RULES(worker_rules, FILTER_KILL),
+    [SEAL_WRITER] = RULES(writer_rules, FILTER_KILL),
 };
 
 /* So that no page of it is mapped later. */
@@ -134,6 +150,7 @@ enum boot_exit seal_prepare(const struct boot *boot)
 
 enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int epoll)
 {
+    bool has_file = boot->replies_handle > 0;
     const int descriptors[DESCRIPTORS] = {
         [EPOLL] = epoll,
         [ENGINE_BELL] = boot->shared.engine_bell,
@@ -143,6 +160,9 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
         [LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
         [LISTENER_TEXT] = boot->listeners[BOOT_LISTENER_TEXT],
         [KEPT] = boot->kept_handle,     /* no rule has it: it may be closed */
+        [REPLIES_BELL] = has_file ? boot->shared.replies_bell[1] : -1,
+        [REPLIES_RINGS] = has_file ? boot->shared.replies_bell[0] : -1,
+        [REPLIES_FILE] = has_file ? boot->replies_handle : -1,
         [POCKETS] = boot->pockets.first,
         [POCKETS_END] = boot->pockets.first + 2 * (int)boot->pockets.count,
     };
