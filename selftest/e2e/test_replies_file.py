@@ -8,6 +8,7 @@ counters say whether they were executed.
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -282,6 +283,38 @@ def test_ends_wait_for_the_writer_and_tokens_do_not():
                 c.step()
             assert held.done is None and a.stats()["calls_open"] == 1, a.stats()
         assert c.finish(2).check().tokens == right
+
+
+def test_a_disk_that_fails_holds_ends_and_nothing_else():
+    """A limit of the writer's file sizes stands for the disk: each write beyond it fails."""
+    options = {"max_tokens": 40, "program": PROGRAM, "flags": IGNORE_EOS}
+    with Disk() as disk:
+        with Appliance(NOISE, disk.file, SYNC) as a, Client(a.tcp) as c:
+            answers = {1: c.generate(1, PROMPT, **options).check().tokens}
+            writer = a.children()["agentix-writer"]
+            before = resource.prlimit(writer, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+            held = c.start(2, PROMPT, **options)
+            while len(held.tokens) < 40:
+                c.step()
+            a.wait_said("limits.replies_file cannot be written")
+            assert held.done is None
+            resource.prlimit(writer, resource.RLIMIT_FSIZE, before)
+            answers[2] = c.finish(2).check().tokens
+            a.wait_said("limits.replies_file is written again")
+        with Appliance(NOISE, disk.file, SYNC) as a:
+            expect_known(a, answers)
+
+
+def test_a_writer_whose_disk_fails_ends_with_the_appliance():
+    with Disk() as disk:
+        a = Appliance(NOISE, disk.file)
+        writer = wait_for(lambda: a.children().get("agentix-writer"), "a writer")
+        answers = {1: ask(a, 1).tokens}
+        resource.prlimit(writer, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        assert ask(a, 2).tokens == answers[1]
+        a.wait_said("limits.replies_file cannot be written")
+        assert a.stop() == 0
+        assert not is_alive(writer)
 
 
 def test_what_was_told_is_known_though_all_were_killed_at_once():

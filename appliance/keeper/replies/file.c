@@ -62,6 +62,21 @@ static const char *fault_of(int handle)
     return stat.st_nlink == 1 ? NULL : "it has several names (hard links), allowed one";
 }
 
+/* So that a name that was made outlives a crash of the machine. */
+static bool sync_folder(const char *path)
+{
+    char folder[CONFIG_TEXT_BYTES];
+    const char *end = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", end == NULL ? 1 : (int)(end - path) + 1,
+             end == NULL ? "." : path);
+    int handle = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_done = handle >= 0 && fsync(handle) == 0;
+    if (handle >= 0) {
+        close(handle);
+    }
+    return is_done;
+}
+
 static bool lock(int handle)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
@@ -96,6 +111,9 @@ enum boot_exit replies_file_open(struct boot *boot)
     const char *fault = fault_of(handle);
     if (fault != NULL) {
         return fail(boot, BOOT_EXIT_CONFIG, fault);
+    }
+    if (!sync_folder(path)) {
+        return fail_errno(boot, "its folder");
     }
     if (!boot->is_upgrade && !lock(handle)) {
         return fail(boot, BOOT_EXIT_CONFIG, "another appliance uses it");

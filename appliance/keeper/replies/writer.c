@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -90,6 +91,23 @@ static bool write_pages(const struct boot *boot)
     return true;
 }
 
+static void write_all_again(const struct pages *pages)
+{
+    for (uint64_t page = 0; page < pages_count(pages->bytes); page++) {
+        pages->marks[page].written = pages->marks[page].changed - 1;
+    }
+}
+
+/* The system forgets what it could not write, and says so once: nothing of it counts. */
+static bool sync_pages(const struct boot *boot)
+{
+    if (fdatasync(boot->replies_handle) == 0) {
+        return true;
+    }
+    write_all_again(&boot->replies);
+    return false;
+}
+
 /* It may have been cut: what was there is written again. Or it may have been removed. */
 static void look_at_file(struct writer *writer)
 {
@@ -102,9 +120,7 @@ static void look_at_file(struct writer *writer)
         log_event(LOG_ERROR, "limits.replies_file was cut to %llu bytes: it is written again",
                   (unsigned long long)stat.st_size);
         (void)!pwrite(writer->boot->replies_handle, &writer->header, sizeof writer->header, 0);
-        for (uint64_t page = 0; page < pages_count(pages->bytes); page++) {
-            pages->marks[page].written = pages->marks[page].changed - 1;
-        }
+        write_all_again(pages);
     }
     if (stat.st_nlink == 0 && !writer->is_gone) {
         writer->is_gone = true;
@@ -119,8 +135,7 @@ static bool write_round(struct writer *writer)
     struct pages_numbers *numbers = boot->replies.numbers;
     uint64_t changed = __atomic_load_n(&numbers->changed, __ATOMIC_ACQUIRE);
     look_at_file(writer);
-    bool is_done = write_pages(boot) &&
-                   (!writer->syncs || fdatasync(boot->replies_handle) == 0);
+    bool is_done = write_pages(boot) && (!writer->syncs || sync_pages(boot));
     if (!is_done && !writer->has_failed) {
         log_event(LOG_ERROR, "limits.replies_file cannot be written: error %d: %s", errno,
                   writer->syncs ? "ends of calls wait" : "a restart will not know these replies");
@@ -146,6 +161,17 @@ static bool await(const struct boot *boot)
         count = read(boot->shared.replies_bell[0], rings, sizeof rings);
     } while (count < 0 && errno == EINTR);
     return count > 0;
+}
+
+/* It does not wait for ever for a disk that fails: nothing will be kept any more. */
+static bool is_alone(const struct boot *boot)
+{
+    struct pollfd bell = {.fd = boot->shared.replies_bell[0], .events = POLLIN};
+    uint8_t rings[256];
+    while (poll(&bell, 1, 0) == 1 && (bell.revents & POLLIN) != 0) {
+        (void)!read(bell.fd, rings, sizeof rings);
+    }
+    return (bell.revents & POLLHUP) != 0;
 }
 
 static void rest(void)
@@ -194,11 +220,12 @@ _Noreturn void replies_writer_run(const struct boot *boot)
     bool goes_on = true;
     prepare(&writer);
     while (goes_on) {
-        if (!write_round(&writer)) {
+        if (write_round(&writer)) {
+            goes_on = await(boot);
+        } else {
             rest();
-            continue;
+            goes_on = !is_alone(boot);
         }
-        goes_on = await(boot);
     }
     _exit(write_round(&writer) ? BOOT_EXIT_OK : BOOT_EXIT_SYSTEM);
 }
