@@ -32,9 +32,9 @@ enum { IS_SEALED = 1 };
 
 enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, KEPT,
-    REPLIES_BELL, REPLIES_RINGS, REPLIES_FILE,
     SINGLE_DESCRIPTORS,
-    POCKETS = SINGLE_DESCRIPTORS, POCKETS_END, DESCRIPTORS
+    POCKETS = SINGLE_DESCRIPTORS, POCKETS_END,
+    REPLIES_BELL, REPLIES_RINGS, REPLIES_FILE, DESCRIPTORS
 };
 
 static const struct filter_rule core_rules[] = {
@@ -105,7 +105,8 @@ static __attribute__((noinline)) void touch_stack(void)
 static rlim_t descriptors_max(const struct boot *boot)
 {
     return STDERR_FILENO + 1 + SINGLE_DESCRIPTORS + (rlim_t)boot->limits.connections +
-           boot->limits.text_slots + 1 + 2 * (rlim_t)boot->pockets.count;
+           boot->limits.text_slots + 1 + 2 * (rlim_t)boot->pockets.count +
+           (boot->replies_handle > 0);      /* the core rings */
 }
 
 static enum boot_exit fix_limits(const struct boot *boot)

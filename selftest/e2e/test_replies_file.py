@@ -5,12 +5,14 @@ killed, or upgraded since; and a file that was made for another one is refused a
 Method: the appliance is started again with the same file, and asked the same calls again. Its
 counters say whether they were executed.
 """
+import contextlib
 import os
 import random
 import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 
@@ -132,6 +134,20 @@ def test_an_upgrade_with_another_file_is_refused():
             assert b.fails() == EXIT["UPGRADE"], b.lines
             assert b.said("other limits"), b.lines
         assert ask(a, 1)
+
+
+def test_a_file_takes_no_place_of_a_connection():
+    with Disk() as disk, Appliance(NOISE, disk.file, "limits.connections=10") as a, \
+            contextlib.ExitStack() as stack:
+        wait_for(lambda: a.children().get("agentix-writer"), "a writer")
+        clients = [stack.enter_context(Client(a.tcp)) for _ in range(10)]
+        texts = [stack.enter_context(socket.create_connection(a.text_address, timeout=HANG_S))
+                 for _ in range(8)]
+        for client in clients:
+            client.generate(1, PROMPT, max_tokens=3).check()
+        for text in texts:
+            text.sendall(b"health\n")
+            assert text.recv(5) == b"ready"
 
 
 # ---- whose they are ------------------------------------------------------------------------------
