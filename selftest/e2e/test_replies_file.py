@@ -22,6 +22,7 @@ from protocol import IGNORE_EOS, PING, Client, frame, pack
 from skip import inside
 from test_auth import ALICE, BOB, KeyFile, keyed
 from test_disk import NAMESPACE, need_namespace
+from test_gpu import ON_SOFT
 from test_restart import kill_all
 from upgrade import Upgrade, family
 
@@ -192,6 +193,15 @@ def test_a_file_of_another_appliance_is_refused_and_stays():
         assert disk.read() == before
         with Appliance(NOISE, disk.file) as a:
             expect_known(a, answers)
+
+
+def test_replies_of_a_gpu_are_a_gpus():
+    with Disk() as disk:
+        with Appliance(NOISE, "engine.kind=cuda", *ON_SOFT, disk.file, SYNC) as a:
+            answers = {1: ask(a, 1).tokens}
+        with Appliance(NOISE, "engine.kind=cuda", *ON_SOFT, disk.file, SYNC) as a:
+            expect_known(a, answers)
+        assert "engine.kind" in refused(NOISE, disk.file)
 
 
 def test_other_weights_with_the_same_header_are_refused():
