@@ -104,6 +104,7 @@ struct shared {
     int engine_bell;                    /* workers and keeper ring, core listens */
     int control_bell;                   /* keeper rings, core listens */
     int admission_pipe[2];              /* core reads, keeper writes; workers have neither end */
+    int replies_bell[2];                /* the writer reads, core writes; 0: there is no writer */
 };
 
 uint64_t control_bytes(uint32_t engines);

@@ -207,6 +207,17 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     expect_ok(seal_process(SEAL_CORE, boot, world->epoll));
 }
 
+/* Once for each pass that has kept a reply. A pipe that is full has been rung enough. */
+static void ring_writer(const struct boot *boot, uint64_t *rung)
+{
+    uint64_t kept = boot->replies.numbers->changed;
+    if (boot->replies_handle > 0 && kept != *rung) {
+        ssize_t ignored = write(boot->shared.replies_bell[1], "", 1);
+        (void)ignored;
+    }
+    *rung = kept;
+}
+
 static _Noreturn void serve(struct loop *loop, const struct boot *boot)
 {
     loop_listen_text(loop, boot->listeners[BOOT_LISTENER_TEXT]);
@@ -216,6 +227,7 @@ static _Noreturn void serve(struct loop *loop, const struct boot *boot)
     };
     static struct config_admission admission;
     struct loop_orders orders;
+    uint64_t rung = 0;                  /* what it has taken up is rung for, too */
     bool goes_on = true;
     while (goes_on) {
         read_orders(boot->shared.control, &orders);
@@ -228,6 +240,7 @@ static _Noreturn void serve(struct loop *loop, const struct boot *boot)
         }
         tell_refusals(loop);
         keep_canaries(loop, boot->shared.control);
+        ring_writer(boot, &rung);
         report(loop, &orders, boot->shared.control);
         if (goes_on && loop_may_yield(loop)) {
             yield(boot);

@@ -149,6 +149,8 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     sched.workflow.eot_id = settings->vocab->info.eot_id;
     loop->world_us = loop->now_us = world->now_us(world->self);
     loop->started_us = loop->call_done_us = loop->now_us;
+    struct pages replies;           /* first: a file has the beginning of kept memory */
+    net_replies_take(&replies, limits, kept);
     event_log_init(&loop->event_log, limits->events, limits->ended, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena, kept);
     call_logprobs_init(&loop->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
@@ -161,7 +163,8 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     const struct net_wiring wiring = {.world = world, .vocab = settings->vocab,
                                       .calls = &loop->calls, .exchange = &loop->exchange,
                                       .stats = &loop->stats, .workflows = &loop->workflows,
-                                      .encoder = settings->encoder, .kept = kept};
+                                      .encoder = settings->encoder, .kept = kept,
+                                      .replies = &replies};
     net_init(&loop->net, &net, settings->keys, &wiring, arena);
     bind_quotas(loop, settings->keys);
     sched_take_up(&loop->sched, loop->now_us);

@@ -80,6 +80,15 @@ static enum status check_send_bytes(const struct options *options, struct config
                             (unsigned long long)least);
 }
 
+static enum status check_replies_file(const struct options *options, struct config_error *error)
+{
+    if (options->limits_replies_file.text[0] == '\0' || options->limits_replies.number > 0) {
+        return STATUS_OK;
+    }
+    (void)refuse(error, options, "limits", "replies_file");
+    return config_error_add(error, "there are none to have in it, allowed with limits.replies > 0");
+}
+
 static enum status check_addresses_differ(const struct options *options, struct config_error *error)
 {
     struct config_address binary = {0}, text = {0};
@@ -163,6 +172,7 @@ enum status config_check(const struct options *options, struct config_error *err
                       has_tokens ? NULL : "others need door.tokens", error));
     TRY(check_keys(options, error));
     TRY(check_send_bytes(options, error));
+    TRY(check_replies_file(options, error));
     TRY(check_addresses_differ(options, error));
     TRY(check_block_tokens(options, error));
     TRY(check_calls_per_connection(options, error));

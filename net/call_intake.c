@@ -309,6 +309,7 @@ static void execute(struct net *net, struct call *call, const struct net_reply *
     if (reply != NULL) {
         net_reply_tokens(net, reply, call->tokens + call->prompt_tokens);
         call->emit.is_replayed = true;
+        call->emit.reply = reply->number;
         net->stats->calls_replayed++;
         end_as(net, call, &reply->done);
         return;

@@ -6,7 +6,8 @@
  *
  * Each accepted call gets exactly one ACCEPT and one terminal frame; token indices are consecutive;
  * DONE carries the digest of the tokens that were framed. Once the terminal frame is in the buffer,
- * the slot is free and the reply is on record (net/kept/replies.c).
+ * the slot is free and the reply is on record (net/kept/replies.c). Where settings.ends_wait, it is
+ * on record before, and DONE waits until that is on the disk.
  *
  * Back-pressure: news that finds no room stays in the call's slot (`backlog`). Calls of one
  * connection take turns: a call that got a share of the room goes after those that got none. A call
@@ -256,6 +257,29 @@ static bool send_tokens(struct net *net, struct call *call, uint64_t now_us)
     return true;
 }
 
+/* Log probabilities are not on record: a call with them that comes again is computed again, and
+ * gives the same. */
+static void keep_reply(struct net *net, struct call *call, const struct wire_done *done)
+{
+    if (call->emit.reply == 0 && !call->emit.is_replayed && !call->sampling.wants_logprobs) {
+        call->emit.reply = net_reply_keep(net, call, done);
+    }
+}
+
+/* True for a call that has ended and whose reply is to be on the disk first. */
+static bool is_held(struct net *net, struct call *call)
+{
+    struct wire_done done;
+    if (!net->settings.ends_wait) {
+        return false;
+    }
+    fill_done(call, &done);
+    keep_reply(net, call, &done);
+    bool waits = call->emit.reply > pages_written(&net->replies.pages);
+    net->held.are_there = net->held.are_there || waits;
+    return waits;
+}
+
 static bool send_done(struct net *net, struct call *call, uint64_t now_us)
 {
     struct net_connection *connection = reader_of(net, call);
@@ -267,11 +291,7 @@ static bool send_done(struct net *net, struct call *call, uint64_t now_us)
         return false;
     }
     net_connection_push(net, connection, count, now_us);
-    /* Log probabilities are not on record: a call with them that comes again is computed again, and
-     * gives the same. */
-    if (!call->emit.is_replayed && !call->sampling.wants_logprobs) {
-        net_reply_keep(net, call, &done);
-    }
+    keep_reply(net, call, &done);
     return true;
 }
 
@@ -325,13 +345,31 @@ static bool send_news(struct net *net, uint32_t call_index, uint64_t now_us)
             return false;
         }
     }
-    if (call->state == CALL_FINISHED) {
-        if (!send_done(net, call, now_us)) {
-            return false;
-        }
-        let_go(net, call_index, now_us);
+    if (call->state != CALL_FINISHED || is_held(net, call)) {
+        return true;
     }
+    if (!send_done(net, call, now_us)) {
+        return false;
+    }
+    let_go(net, call_index, now_us);
     return true;
+}
+
+/* Once more is on the disk, each of them is looked at as when it ended. */
+void net_emit_held(struct net *net)
+{
+    uint64_t written = pages_written(&net->replies.pages);
+    if (!net->held.are_there || written == net->held.at) {
+        return;
+    }
+    net->held.are_there = false;
+    net->held.at = written;
+    for (uint32_t i = 0; i < net->calls->count; i++) {
+        struct call *call = &net->calls->calls[i];
+        if (call->state == CALL_FINISHED && call->emit.reply != 0 && !call->in_emit_ring) {
+            exchange_emit(net->exchange, call);
+        }
+    }
 }
 
 /* A stop string that a call's last tokens complete ends it before the next plan; and what a

@@ -40,6 +40,8 @@
 
 /* ---- boot ------------------------------------------------------------------------------------ */
 
+#define HELD_US 50000u              /* between looks at what has been written */
+
 void net_settings_fill(struct net_settings *settings, const struct options *options,
                        const struct limits *limits, const struct config_access *access,
                        const char *model_name)
@@ -55,6 +57,8 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
         .linger_us = options->workflow_linger.number,
         .unsent_tokens = (uint32_t)options->net_unsent_tokens.number,
         .access = *access,
+        .ends_wait = options->limits_replies_file.text[0] != '\0' &&
+                     option_limits_replies_sync(options) == OPTION_LIMITS_REPLIES_SYNC_YES,
     };
     memcpy(settings->model, model_name, strnlen(model_name, sizeof settings->model - 1));
 }
@@ -142,7 +146,12 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_open_init(net, arena);
     net_workflow_init(net, text_bytes, arena);
     struct arena *kept = wiring->kept != NULL ? wiring->kept : arena;
-    net_replies_init(net, arena, kept);
+    if (wiring->replies != NULL) {
+        net->replies.pages = *wiring->replies;
+    } else {
+        net_replies_take(&net->replies.pages, limits, kept);
+    }
+    net_replies_init(net, arena);
     net_progress_init(net, kept);
     net_kept_init(net, kept);
     net_auth_init(net, keys, arena);
@@ -396,6 +405,7 @@ static void serve(struct net *net, uint32_t index, uint64_t now_us)
 
 void net_emit(struct net *net, uint64_t now_us)
 {
+    net_emit_held(net);
     net_emit_news(net, now_us);
     for (uint32_t i = net->awake_count; i-- > 0;) {
         serve(net, net->order[i], now_us);
@@ -411,6 +421,8 @@ uint64_t net_next_us(const struct net *net, uint64_t now_us)
     }
     uint64_t next_us = net_workflow_next_us(net);
     next_us = net->due_us < next_us ? net->due_us : next_us;
+    /* The writer rings; one that died before it could does not. */
+    next_us = net->held.are_there && next_us > now_us + HELD_US ? now_us + HELD_US : next_us;
     for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
         uint64_t again_us = is_paused(net, i) ? net->listeners[i].again_us : UINT64_MAX;
         next_us = again_us < next_us ? again_us : next_us;

@@ -22,6 +22,7 @@
 #include "config/base/arena.h"
 #include "config/base/exchange.h"
 #include "config/base/event_log.h"
+#include "net/kept/pages.h"
 #include "config/base/quota.h"
 #include "config/base/stats.h"
 #include "config/base/world.h"
@@ -63,6 +64,7 @@ struct net_settings {
     struct net_chat chat;
     struct event_log *event_log;    /* where events are noted; NULL: nowhere */
     struct config_access access;    /* which users, and whether TCP needs a key */
+    bool ends_wait;                 /* DONE is told once the reply is written (net_replies.pages) */
 };
 
 struct net_wiring {                  /* what net shares with others; all of it outlives net */
@@ -75,6 +77,7 @@ struct net_wiring {                  /* what net shares with others; all of it o
     const struct workflow_encoder *encoder;     /* of workflows' texts; NULL: the vocabulary */
     struct arena *kept;             /* what a core that died has left, and its successor takes up:
                                        connections, calls, replies; NULL: they die with this one */
+    const struct pages *replies;    /* of that; NULL: net takes them */
 };
 
 enum net_state {
@@ -125,9 +128,9 @@ struct net_connection {
 
 struct net_reply;
 struct net_progress;
-struct net_kept_head;
-struct net_kept_connection;
+struct net_kept_head; struct net_kept_connection;
 struct net_replies {                /* how the last calls ended (net/kept/replies.c) */
+    struct pages pages;             /* of records, tokens and links: a file may have them, too */
     struct net_reply *records;      /* [limits.replies] */
     uint32_t free;                  /* the first that is free, or CALL_NONE */
     uint64_t kept;                  /* since boot */
@@ -194,8 +197,7 @@ struct net {
     const struct workflow_encoder *encoder;
     struct net_connection *connections;     /* [limits.connections] */
     struct net_listener listeners[NET_LISTENERS_MAX];
-    bool draining;
-    bool is_resting;                /* accepts nothing, for another core's sake */
+    bool draining, is_resting;      /* resting: accepts nothing, for another core's sake */
     /* private: only net/ */
     uint32_t *order;                /* a permutation of the slots: awake, other open, free */
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
@@ -204,11 +206,12 @@ struct net {
     uint32_t preauth_first, preauth_last, preauth_count;
     struct quota quota;             /* connections that have authenticated */
     struct net_key *keys;           /* [limits.keys] */
+    uint64_t owners[QUOTA_ACCOUNTS_MAX - 1];    /* of their domains, by number (auth/owner.c) */
     uint32_t keys_count;
     uint8_t decoy_secret[WIRE_SECRET_BYTES];    /* checks the proof of an unknown key id */
     bool again;                     /* work was left for the next pass: do not wait */
-    uint32_t *open_heads;           /* open calls: (domain, program id, call id) -> slot */
-    uint32_t open_mask;
+    struct { bool are_there; uint64_t at; } held;   /* ends that wait; what was written then */
+    uint32_t *open_heads, open_mask;    /* open calls: (domain, program id, call id) -> slot */
     uint64_t open_key[2];
     struct net_replies replies;
     struct net_progress *progress;  /* [limits.calls]: of open calls (net/kept/progress.c) */
@@ -231,9 +234,10 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
 uint64_t net_domain_of_key(uint32_t index);
 /* True for the domain of a user of the unix socket: its lower half is the user's number. */
 bool net_domain_is_user(uint64_t domain);
-/* A digest of the records in kept memory: a core goes on with what another one has left when it is
- * the same of both. */
-uint64_t net_kept_layout(void);
+/* A digest of the records in kept memory: a core goes on with what another one has left when both
+ * have the same. And of replies alone, which a file may have. */
+uint64_t net_kept_layout(void), net_replies_layout(void);
+void net_replies_take(struct pages *pages, const struct limits *limits, struct arena *kept);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
 /* `keys` are copied; NULL where TCP asks for none. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "config/base/arena.h"
+#include "net/kept/pages.h"
 #include "config/base/step.h"
 #include "appliance/boot/exit.h"
 #include "appliance/boot/available.h"
@@ -64,6 +65,8 @@ struct boot {
     int shared_handle;              /* of shared_arena */
     int listeners[BOOT_LISTENERS];  /* bound sockets, -1: off */
     struct pockets pockets;         /* of connections */
+    int replies_handle;             /* of limits.replies_file; 0: none */
+    struct pages replies;           /* of kept_arena: what that file has */
     const char *version;            /* of this program, */
     uint64_t program;               /* and a digest that tells its file from another one */
     bool is_upgrade;                /* it takes over from an appliance that serves (upgrade/), */

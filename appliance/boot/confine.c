@@ -15,6 +15,7 @@
 #include "appliance/keeper/upgrade/giver.h"
 #include "appliance/keeper/upgrade/taker.h"
 #include "appliance/log.h"
+#include "appliance/keeper/replies/file.h"
 #include "appliance/seal/keeper.h"
 #include "appliance/seal/rights.h"
 
@@ -53,6 +54,9 @@ enum boot_exit confine(struct boot *boot, bool serves)
     giver_listen(boot);
     pockets_open(&boot->pockets, (uint32_t)options->limits_connections.number);
     exit_status = boot->is_upgrade ? taker_take_pockets(boot) : BOOT_EXIT_OK;
+    if (exit_status == BOOT_EXIT_OK) {
+        exit_status = replies_file_open(boot);
+    }
     if (exit_status != BOOT_EXIT_OK) {
         listen_remove(boot);
         return exit_status;

@@ -9,6 +9,7 @@
  *             executes     nothing                                all
  *   service                reads as a reload, no more             no change
  *
+ * The file of replies is open before, and the way to it is not needed again.
  * A reload reads files that may have been replaced since: it has the folders of the configuration
  * and of the keys, and /etc, where accounts are. A driver opens devices, names its threads in
  * /proc, and keeps what it compiles in $HOME/.nv: that was read, not tried.

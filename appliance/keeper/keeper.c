@@ -34,7 +34,9 @@
 #include "appliance/keeper/upgrade/launcher.h"
 #include "appliance/keeper/upgrade/taker.h"
 #include "appliance/keeper/workers.h"
+#include "appliance/keeper/writer.h"
 #include "appliance/log.h"
+#include "appliance/keeper/replies/file.h"
 #include "appliance/seal/keeper.h"
 
 struct keeper {
@@ -44,6 +46,7 @@ struct keeper {
     bool serves;                    /* workers have been started */
     struct cores cores;
     struct workers workers;
+    struct writer_seat writer;
     struct notify notify;
     struct reload reload;
     struct giver giver;             /* of all this to another keeper */
@@ -75,16 +78,18 @@ static void close_upgrade(const struct keeper *keeper)
     }
 }
 
-/* In the child: it dies with the keeper, whatever kills that. It ignores the signals that the
- * keeper takes, which may be sent to the whole group: the keeper decides when to end.
+/* In the child: it dies with the keeper, whatever kills that, if `dies`. It ignores the signals
+ * that the keeper takes, which may be sent to the whole group: the keeper decides when to end.
  * It closes what the keeper alone speaks by. */
-static void follow(struct keeper *keeper)
+static void follow(struct keeper *keeper, bool dies)
 {
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     sigprocmask(SIG_UNBLOCK, &keeper->signals, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dies) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    }
     if (getppid() != keeper->pid) {
         _exit(BOOT_EXIT_SYSTEM);
     }
@@ -96,20 +101,35 @@ static void follow(struct keeper *keeper)
 static void begin_core(void *context)
 {
     struct keeper *keeper = context;
-    follow(keeper);
+    follow(keeper, true);
     reload_close(keeper->boot, true);
     boot_forget_worker(keeper->boot);
+    replies_file_forget(keeper->boot, true);
+}
+
+/* In the writer, with `context` as in the keeper. It has something to write when that dies. */
+static void begin_writer(void *context)
+{
+    struct keeper *keeper = context;
+    follow(keeper, false);
+    reload_close(keeper->boot, false);
+    boot_forget_worker(keeper->boot);
+    listen_forget(keeper->boot);
+    pockets_forget(&keeper->boot->pockets);
+    close(keeper->boot->kept_handle);
+    close(keeper->boot->shared.replies_bell[1]);
 }
 
 /* In a worker, with `context` as it is in the keeper. */
 static void begin_worker(void *context)
 {
     struct keeper *keeper = context;
-    follow(keeper);
+    follow(keeper, true);
     reload_close(keeper->boot, false);
     listen_forget(keeper->boot);
     pockets_forget(&keeper->boot->pockets);
     boot_forget_core(keeper->boot);
+    replies_file_forget(keeper->boot, false);
 }
 
 /* True when its end is a part of an upgrade: it has left all to another keeper's, or was to take
@@ -137,6 +157,9 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
     int wait_status = 0;
     pid_t pid = 0;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
+        if (writer_reap(&keeper->writer, pid)) {
+            continue;
+        }
         if (!cores_reap(&keeper->cores, pid, wait_status, exit_status)) {
             workers_reap(&keeper->workers, pid, wait_status);
         } else if (keeper->cores.core < 0 && !replace_core(keeper, wait_status, *exit_status)) {
@@ -167,6 +190,12 @@ static bool may_wait(const struct keeper *keeper)
     return keeper->serves && !keeper->takes;
 }
 
+static bool child_is_due(const struct keeper *keeper)
+{
+    return may_wait(keeper) &&
+           (cores_next_is_due(&keeper->cores) || writer_is_due(&keeper->writer));
+}
+
 static void tick_reload(struct keeper *keeper)
 {
     if (!giver_is_bound(&keeper->giver)) {
@@ -188,12 +217,16 @@ static void act_on_tick(struct keeper *keeper)
     tick_reload(keeper);
     workers_tick(&keeper->workers, stop_now);
     cores_tick(&keeper->cores, may_wait(keeper), stop_now);
+    if (may_wait(keeper)) {
+        writer_tick(&keeper->writer);
+    }
 }
 
 static void end_children(struct keeper *keeper)
 {
     cores_end(&keeper->cores);
     workers_end(&keeper->workers);
+    writer_end(&keeper->writer);
 }
 
 static struct timespec tick_of(const struct keeper *keeper)
@@ -202,7 +235,7 @@ static struct timespec tick_of(const struct keeper *keeper)
     bool may_idle = atomic_load(&control->is_quiet) != 0 && !keeper->reload.is_due &&
                     atomic_load(&control->stop) == CONTROL_RUN &&
                     keeper->workers.weights.state == WEIGHTS_WHOLE &&
-                    !(may_wait(keeper) && cores_next_is_due(&keeper->cores)) &&
+                    !child_is_due(keeper) &&
                     control->idle_us > GUARD_TICK_US;
     uint64_t us = may_idle ? control->idle_us : GUARD_TICK_US;
     if (keeper->takes || keeper->giver.state != GIVER_IDLE) {
@@ -359,7 +392,8 @@ static bool load(struct keeper *keeper, enum boot_exit *exit_status)
         return false;
     }
     weights_end(weights);
-    return true;
+    *exit_status = replies_file_bind(keeper->boot, weights_digest(weights));
+    return *exit_status == BOOT_EXIT_OK;
 }
 
 static enum boot_exit load_and_serve(struct keeper *keeper)
@@ -381,6 +415,8 @@ static void init(struct keeper *keeper, struct boot *boot)
     cores_init(&keeper->cores);
     keeper->workers = (struct workers){.boot = boot, .begin = begin_worker, .context = keeper};
     workers_init(&keeper->workers);
+    keeper->writer = (struct writer_seat){.boot = boot, .begin = begin_writer, .context = keeper,
+                                          .pid = -1};
 }
 
 enum boot_exit keeper_run(struct boot *boot)

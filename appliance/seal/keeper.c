@@ -43,7 +43,7 @@ enum { IS_SEALED = 0 };                 /* a sanitizer maps and opens at any tim
 enum { IS_SEALED = 1 };
 #endif
 
-enum descriptor { MODEL, ENGINE_BELL, CONTROL_BELL, ADMISSION, DESCRIPTORS };
+enum descriptor { MODEL, ENGINE_BELL, CONTROL_BELL, ADMISSION, REPLIES_BELL, REPLIES, DESCRIPTORS };
 
 #define SPACES   (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
                   CLONE_NEWPID | CLONE_NEWNET)
@@ -91,9 +91,11 @@ static const struct filter_rule boot_rules[] = {
     ALLOW(sendmsg, IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)),
     /* What is read, and what the roles share. */
     FILES, ALLOW(pread64), ALLOW(lseek),
+    ALLOW(fallocate), ALLOW(pwrite64), ALLOW(fdatasync), ALLOW(fstatfs),   /* limits.replies_file */
     ALLOW(memfd_create), ALLOW(ftruncate), ALLOW(eventfd2), ALLOW(pipe2), ALLOW(epoll_create1),
     ALLOW(fcntl, IS(1, F_ADD_SEALS)), ALLOW(fcntl, IS(1, F_GETPIPE_SZ)),
-    ALLOW(fcntl, IS(1, F_SETLKW)),              /* of kept memory: core.c */
+    ALLOW(fcntl, IS(1, F_SETLKW)),              /* of kept memory: core.c; of replies: writer.c */
+    ALLOW(fcntl, IS(1, F_OFD_SETLKW)),
     ALLOW(fcntl, IS(1, F_DUPFD_CLOEXEC)),       /* of pockets */
     KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap), ALLOW(munmap),
     ALLOW(socket, IS(0, AF_UNIX), IS(1, SOCK_DGRAM | SOCK_CLOEXEC)),    /* to a manager */
@@ -107,12 +109,14 @@ static const struct filter_rule cpu_rules[] = {
     /* What a worker calls at each step, and all of them at times. */
     ALLOW(futex),
     ALLOW(write, ON(ENGINE_BELL)), ALLOW(write, ON(CONTROL_BELL)), ALLOW(write, ON(ADMISSION)),
-    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(write, ON(REPLIES_BELL)), ALLOW(write, IS(0, STDERR_FILENO)),
     ALLOW(clock_gettime),
     ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: config/base/say.c */
     ALLOW(exit_group),
     /* The model, and what a reload reads. */
-    FILES, ALLOW(read), ALLOW(pread64, ON(MODEL)), ALLOW(close),
+    FILES, ALLOW(read), ALLOW(pread64, ON(MODEL)), ALLOW(pread64, ON(REPLIES)), ALLOW(close),
+    /* The writer of replies, which may be forked again; the keeper binds the file to weights. */
+    ALLOW(pwrite64, ON(REPLIES)), ALLOW(fdatasync, ON(REPLIES)),
     KILL(mmap, HAS(2, PROT_EXEC)), ALLOW(mmap, HAS(3, MAP_ANONYMOUS)),
     ALLOW(sendto, IS(3, MSG_DONTWAIT | MSG_NOSIGNAL)),
     CHILDREN, START,
@@ -124,6 +128,7 @@ static const struct filter_rule cpu_rules[] = {
     ALLOW(getsockopt, IS(1, SOL_SOCKET)),
     ALLOW(getsockopt, IS(1, IPPROTO_TCP), IS(2, TCP_INFO)), ALLOW(getrandom, IS(2, 0)),
     ALLOW(sendmsg, IS(2, MSG_DONTWAIT | MSG_NOSIGNAL)), ALLOW(fcntl, IS(1, F_SETLKW)),
+    ALLOW(fcntl, IS(1, F_OFD_SETLKW)),
     LEFT_CONNECTIONS,
 };
 
@@ -177,6 +182,8 @@ enum boot_exit seal_keeper(const struct boot *boot)
         [ENGINE_BELL] = boot->shared.engine_bell,
         [CONTROL_BELL] = boot->shared.control_bell,
         [ADMISSION] = boot->shared.admission_pipe[1],
+        [REPLIES_BELL] = boot->replies_handle > 0 ? boot->shared.replies_bell[1] : -1,
+        [REPLIES] = boot->replies_handle > 0 ? boot->replies_handle : -1,
     };
     if (!IS_SEALED) {
         return BOOT_EXIT_OK;            /* core and worker say so */

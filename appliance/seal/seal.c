@@ -33,7 +33,8 @@ enum { IS_SEALED = 1 };
 enum descriptor {
     EPOLL, ENGINE_BELL, CONTROL_BELL, ADMISSION, LISTENER_UNIX, LISTENER_TCP, LISTENER_TEXT, KEPT,
     SINGLE_DESCRIPTORS,
-    POCKETS = SINGLE_DESCRIPTORS, POCKETS_END, DESCRIPTORS
+    POCKETS = SINGLE_DESCRIPTORS, POCKETS_END,
+    REPLIES_BELL, REPLIES_RINGS, REPLIES_FILE, DESCRIPTORS
 };
 
 static const struct filter_rule core_rules[] = {
@@ -58,6 +59,7 @@ static const struct filter_rule core_rules[] = {
     ALLOW(close),
     ALLOW(getrandom, IS(2, 0)),
     ALLOW(poll, IS(1, 1), IS(2, 0)),            /* of standard error: config/base/say.c */
+    ALLOW(write, ON(REPLIES_BELL)),
     ALLOW(write, IS(0, STDERR_FILENO)),
     ALLOW(exit_group),
 };
@@ -73,9 +75,23 @@ static const struct filter_rule worker_rules[] = {
     ALLOW(exit_group),
 };
 
+static const struct filter_rule writer_rules[] = {
+    ALLOW(read, ON(REPLIES_RINGS)),
+    ALLOW(pwrite64, ON(REPLIES_FILE)),
+    ALLOW(fdatasync, ON(REPLIES_FILE)),
+    ALLOW(newfstatat, ON(REPLIES_FILE)),
+    ALLOW(write, ON(CONTROL_BELL)),
+    ALLOW(write, IS(0, STDERR_FILENO)),
+    ALLOW(poll, IS(1, 1), IS(2, 0)),
+    ALLOW(rt_sigtimedwait),                     /* a rest, after a disk has refused */
+    ALLOW(clock_gettime),
+    ALLOW(exit_group),
+};
+
 static const struct filter filters[SEAL_ROLES] = {
     [SEAL_CORE] = RULES(core_rules, FILTER_KILL),
     [SEAL_WORKER] = RULES(worker_rules, FILTER_KILL),
+    [SEAL_WRITER] = RULES(writer_rules, FILTER_KILL),
 };
 
 /* So that no page of it is mapped later. */
@@ -89,7 +105,8 @@ static __attribute__((noinline)) void touch_stack(void)
 static rlim_t descriptors_max(const struct boot *boot)
 {
     return STDERR_FILENO + 1 + SINGLE_DESCRIPTORS + (rlim_t)boot->limits.connections +
-           boot->limits.text_slots + 1 + 2 * (rlim_t)boot->pockets.count;
+           boot->limits.text_slots + 1 + 2 * (rlim_t)boot->pockets.count +
+           (boot->replies_handle > 0);      /* the core rings */
 }
 
 static enum boot_exit fix_limits(const struct boot *boot)
@@ -134,6 +151,7 @@ enum boot_exit seal_prepare(const struct boot *boot)
 
 enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int epoll)
 {
+    bool has_file = boot->replies_handle > 0;
     const int descriptors[DESCRIPTORS] = {
         [EPOLL] = epoll,
         [ENGINE_BELL] = boot->shared.engine_bell,
@@ -143,6 +161,9 @@ enum boot_exit seal_process(enum seal_role role, const struct boot *boot, int ep
         [LISTENER_TCP] = boot->listeners[BOOT_LISTENER_TCP],
         [LISTENER_TEXT] = boot->listeners[BOOT_LISTENER_TEXT],
         [KEPT] = boot->kept_handle,     /* no rule has it: it may be closed */
+        [REPLIES_BELL] = has_file ? boot->shared.replies_bell[1] : -1,
+        [REPLIES_RINGS] = has_file ? boot->shared.replies_bell[0] : -1,
+        [REPLIES_FILE] = has_file ? boot->replies_handle : -1,
         [POCKETS] = boot->pockets.first,
         [POCKETS_END] = boot->pockets.first + 2 * (int)boot->pockets.count,
     };

@@ -7,7 +7,7 @@
  */
 #include "appliance/boot/boot.h"
 
-enum seal_role { SEAL_CORE, SEAL_WORKER, SEAL_ROLES };
+enum seal_role { SEAL_CORE, SEAL_WORKER, SEAL_WRITER, SEAL_ROLES };
 
 /* Touches the stack, locks memory (memory.lock), fixes the limits of stack and descriptors, drops
  * what rights are left: once all memory is mapped. If the result is not OK, the log says why, and

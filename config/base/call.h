@@ -130,7 +130,7 @@ struct call_emit {
     uint32_t held_bytes;            /* its end that waits: half a character or half a stop string */
     char held[CALL_HELD_BYTES];
     struct call_scan scan;
-    uint64_t request;               /* digest of its CALL, for the record of ended calls */
+    uint64_t request, reply;        /* digest of its CALL; number of its record. 0: none yet */
     bool is_replayed;               /* answered from that record; the scheduler never saw it */
     bool accept_sent;
     bool eot_is_eos;                /* the end-of-turn token was added by us: it ends like EOS */

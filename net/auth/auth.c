@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "net/auth/owner.h"
+
 STATIC_ASSERT(CONFIG_KEY_NAME_BYTES == WIRE_KEY_ID_BYTES, "an id is what AUTH carries");
 STATIC_ASSERT(WIRE_KEY_ID_BYTES == WIRE_MAC_BYTES, "wire_is_equal() is for both");
 STATIC_ASSERT(CONFIG_SECRET_BYTES == WIRE_SECRET_BYTES, "one size of secrets");
@@ -26,6 +28,7 @@ void net_auth_fill_keys(struct net *net, const struct config_keys *keys)
     const struct limits *limits = net->settings.limits;
     memset(net->keys, 0, net->keys_count * sizeof *net->keys);     /* no secret stays behind */
     net->keys_count = limits->keys == 0 ? 0 : keys->count;
+    net_owners_fill(net, limits->keys == 0 ? NULL : keys);
     ASSERT(net->keys_count <= limits->keys);
     for (uint32_t i = 0; i < net->keys_count; i++) {
         const struct config_key *key = &keys->keys[i];

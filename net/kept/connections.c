@@ -80,10 +80,10 @@ void net_kept_write(struct net_kept_connection *kept, struct net_kept_version ve
 void net_kept_begin(struct net *net, uint32_t index)
 {
     struct net_kept_connection *kept = &net->kept.of[index];
-    const struct net_span empty = {0};
     const struct net_transfer none = {0};
     net_kept_write(kept, (struct net_kept_version){0});
-    kept->received = kept->unsent = empty;
+    net_span_begin(&kept->received);
+    net_span_begin(&kept->unsent);
     kept->taken = kept->sent = none;
     kept->deaths = 0;
 }
@@ -170,6 +170,7 @@ void net_kept_check(const struct net *net)
         const struct net_kept_connection *kept = &net->kept.of[index];
         ASSERT(kept->received.base == kept->received.target);
         ASSERT(kept->unsent.base == kept->unsent.target);
+        ASSERT(net_span_is_whole(&kept->received) && net_span_is_whole(&kept->unsent));
         ASSERT(!net_transfer_is_in_doubt(&kept->taken) && !net_transfer_is_in_doubt(&kept->sent));
         ASSERT(kept->taken.total == kept->received.base + connection->received_first +
                                         connection->received_bytes);

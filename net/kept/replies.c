@@ -17,6 +17,10 @@
  * Death: records and tokens lie in memory that the core's successor takes up. It takes a record
  * whose check word and digest of tokens agree, so one that was half written, or half forgotten, is
  * as if it had not been; all that links records is made anew.
+ * File: the same memory may lie in a file, which a core of another boot takes up in the same way
+ * (appliance/keeper/replies/). Pages that change are marked after that. Numbers of trust domains
+ * are those of one boot; a record has the domain's name, too, and without a domain of that name it
+ * is dropped.
  *
  * Bounds: one copy of the tokens. A record leaves once, so keeping one is O(accounts) amortised. A
  * chain is as short as those of open calls.
@@ -27,32 +31,37 @@
 
 #include <string.h>
 
+#include "net/auth/owner.h"
+#include "net/kept/places.h"
 #include "net/open_calls.h"
 
-static uint32_t heads_count(const struct limits *limits)
-{
-    return limits->replies > 0 ? ring_capacity_ceil(limits->replies) : 0;
-}
-
-static uint32_t chunks_count(const struct limits *limits)
-{
-    return limits->replies > 0 ? limits->reply_tokens / NET_REPLY_CHUNK + limits->replies + 1 : 0;
-}
-
-void net_replies_plan_memory(struct memory_plan *plan, const struct limits *limits)
-{
-    uint64_t chunks = chunks_count(limits);
-    memory_plan_add(plan, MEMORY_KEPT, "net replies", limits->replies, sizeof(struct net_reply));
-    memory_plan_add(plan, MEMORY_CORE, "net reply heads", heads_count(limits), sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_KEPT, "net reply tokens", chunks * NET_REPLY_CHUNK,
-                    sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_KEPT, "net reply chunks", chunks, sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "net reply chunks used", chunks, sizeof(bool));
-}
+STATIC_ASSERT(offsetof(struct net_reply, check) % 8 == 0, "no padding in what is digested");
 
 uint64_t net_reply_request(const uint8_t *payload, uint32_t payload_bytes)
 {
     return fnv_add(FNV_START, payload, payload_bytes);
+}
+
+static uint32_t *tokens_of(const struct net *net, uint32_t chunk)
+{
+    return net->replies.tokens + (uint64_t)chunk * NET_REPLY_CHUNK;
+}
+
+/* ---- what a file may have -------------------------------------------------------------------- */
+
+/* Once it has changed. */
+static void mark(struct net *net, const void *changed, uint64_t bytes)
+{
+    pages_change(&net->replies.pages, changed, bytes);
+}
+
+static void mark_tokens(struct net *net, uint32_t first)
+{
+    const struct net_replies *replies = &net->replies;
+    for (uint32_t at = first; at != CALL_NONE; at = replies->chunk_next[at]) {
+        mark(net, tokens_of(net, at), NET_REPLY_CHUNK * sizeof(uint32_t));
+        mark(net, &replies->chunk_next[at], sizeof(uint32_t));
+    }
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -90,11 +99,6 @@ const struct net_reply *net_reply_find(const struct net *net, uint64_t domain,
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
-
-static uint32_t *tokens_of(const struct net *net, uint32_t chunk)
-{
-    return net->replies.tokens + (uint64_t)chunk * NET_REPLY_CHUNK;
-}
 
 static uint32_t part_of_chunk(uint32_t tokens)
 {
@@ -175,6 +179,7 @@ static void forget_after(struct net *net, uint32_t account, uint32_t previous)
     }
     *reply = (struct net_reply){.next = replies->free};
     replies->free = place;
+    mark(net, reply, sizeof *reply);
 }
 
 /* Walks the account's list: only parts go before their time, each once. */
@@ -244,36 +249,42 @@ static void enter(struct net *net, uint32_t place)
 }
 
 /* `done` says how many tokens there are. */
-static void keep(struct net *net, const struct net_reply_part *part, const struct wire_done *done)
+static uint64_t keep(struct net *net, const struct net_reply_part *part,
+                     const struct wire_done *done)
 {
     struct net_replies *replies = &net->replies;
     ASSERT(net_reply_find(net, part->domain, part->program_id, part->call_id) == NULL);
     if (!make_room(net, quota_account(part->domain), done->generated_tokens)) {
-        return;
+        return 0;
     }
     uint32_t place = replies->free;
     ASSERT(place != CALL_NONE);
     struct net_reply *reply = &replies->records[place];
     replies->free = reply->next;
     *reply = (struct net_reply){
-        .domain = part->domain, .request = part->request, .done = *done,
+        .owner = net_owner_of(net, part->domain), .domain = part->domain,
+        .request = part->request, .done = *done,
         .chunk = write_tokens(net, part->tokens, done->generated_tokens),
         .number = ++replies->kept};
     memcpy(reply->program_id, part->program_id, sizeof reply->program_id);
     reply->check = check_of(reply);
     enter(net, place);
+    mark_tokens(net, reply->chunk);
+    mark(net, reply, sizeof *reply);
+    pages_number(&replies->pages, reply->number);
+    return reply->number;
 }
 
-void net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done)
+uint64_t net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done)
 {
     if (net->settings.limits->replies == 0 || done->finish == CALL_FINISH_FAILED) {
-        return;
+        return 0;
     }
     struct net_reply_part whole = {.domain = call->domain, .call_id = done->call_id,
                                    .request = call->emit.request,
                                    .tokens = call->tokens + call->prompt_tokens};
     memcpy(whole.program_id, call->program_id, sizeof whole.program_id);
-    keep(net, &whole, done);
+    return keep(net, &whole, done);
 }
 
 void net_reply_keep_part(struct net *net, const struct net_reply_part *part)
@@ -285,7 +296,7 @@ void net_reply_keep_part(struct net *net, const struct net_reply_part *part)
         .call_id = part->call_id, .prompt_tokens = part->prompt_tokens,
         .generated_tokens = part->tokens_count,
         .digest = wire_digest(WIRE_DIGEST_START, part->tokens, part->tokens_count)};
-    keep(net, part, &done);
+    (void)keep(net, part, &done);
 }
 
 /* ---- taking up what a core has left ---------------------------------------------------------- */
@@ -299,7 +310,7 @@ static uint32_t chunks_of(uint32_t tokens)
 static bool has_its_tokens(const struct net *net, const struct net_reply *reply)
 {
     const struct net_replies *replies = &net->replies;
-    uint32_t chunks = chunks_count(net->settings.limits), rest = reply->done.generated_tokens;
+    uint32_t chunks = net_reply_chunks(net->settings.limits), rest = reply->done.generated_tokens;
     uint64_t digest = WIRE_DIGEST_START;
     uint32_t at = reply->chunk;
     for (uint32_t i = chunks_of(rest); i > 0; i--) {
@@ -365,7 +376,7 @@ static void take_up_records(struct net *net)
          at = next) {
         struct net_reply *reply = &replies->records[at];
         next = reply->next;
-        if (!is_whole(net, reply)) {
+        if (!net_owner_find(net, reply->owner, &reply->domain) || !is_whole(net, reply)) {
             *reply = (struct net_reply){.next = replies->free};
             replies->free = at;
             continue;
@@ -378,18 +389,20 @@ static void take_up_records(struct net *net)
     }
 }
 
-void net_replies_init(struct net *net, struct arena *arena, struct arena *kept)
+void net_replies_init(struct net *net, struct arena *arena)
 {
     const struct limits *limits = net->settings.limits;
     struct net_replies *replies = &net->replies;
-    uint32_t heads = heads_count(limits), chunks = chunks_count(limits);
+    uint32_t heads = net_reply_heads(limits), chunks = net_reply_chunks(limits);
+    const struct net_reply_places places = net_reply_places(limits);
+    const struct pages pages = replies->pages;
     ASSERT(limits->replies == 0 || limits->reply_tokens >= limits->context_tokens);
-    *replies = (struct net_replies){.heads_count = heads, .free = CALL_NONE,
-                                    .chunk_free = CALL_NONE};
-    replies->records = arena_take(kept, limits->replies, sizeof(struct net_reply));
+    *replies = (struct net_replies){
+        .heads_count = heads, .free = CALL_NONE, .chunk_free = CALL_NONE,
+        .pages = pages, .records = (struct net_reply *)pages.base,
+        .tokens = (uint32_t *)(pages.base + places.tokens),
+        .chunk_next = (uint32_t *)(pages.base + places.links)};
     replies->heads = arena_take(arena, heads, sizeof(uint32_t));
-    replies->tokens = arena_take(kept, (uint64_t)chunks * NET_REPLY_CHUNK, sizeof(uint32_t));
-    replies->chunk_next = arena_take(kept, chunks, sizeof(uint32_t));
     replies->chunk_is_used = arena_take(arena, chunks, sizeof(bool));
     for (uint32_t i = 0; i < heads; i++) {
         replies->heads[i] = CALL_NONE;
@@ -407,12 +420,18 @@ void net_replies_take_up(struct net *net)
     if (net->settings.limits->replies > 0) {
         take_up_records(net);
     }
-    for (uint32_t i = chunks_count(net->settings.limits); i-- > 0;) {
+    for (uint32_t i = net_reply_chunks(net->settings.limits); i-- > 0;) {
         if (!replies->chunk_is_used[i]) {
             replies->chunk_next[i] = replies->chunk_free;
             replies->chunk_free = i;
         }
     }
+    /* A number counts once: what the core before has said to be there, or written, stays so. */
+    const struct pages *pages = &replies->pages;
+    uint64_t before = pages->numbers->changed;
+    replies->kept = replies->kept > before ? replies->kept : before;
+    pages_change(pages, pages->base, pages->bytes);
+    pages_number(pages, replies->kept);
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */
@@ -420,7 +439,7 @@ void net_replies_take_up(struct net *net)
 /* Returns how many chunks are linked from there on. */
 static uint32_t chunks_from(const struct net *net, uint32_t first)
 {
-    uint32_t count = 0, all = chunks_count(net->settings.limits);
+    uint32_t count = 0, all = net_reply_chunks(net->settings.limits);
     for (uint32_t at = first; at != CALL_NONE; at = net->replies.chunk_next[at]) {
         ASSERT(++count <= all);
     }
@@ -461,5 +480,5 @@ void net_replies_check(const struct net *net)
         records += check_account(net, i, &chunks);
     }
     ASSERT(records <= net->settings.limits->replies);
-    ASSERT(chunks == chunks_count(net->settings.limits));
+    ASSERT(chunks == net_reply_chunks(net->settings.limits));
 }

@@ -7,19 +7,20 @@
 #include "net/net.h"
 
 struct net_reply {                  /* up to `number` it is written once, and `check` is of that */
-    uint64_t domain;
+    uint64_t owner;                 /* its trust domain, by a name that outlives a restart */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];  /* the key, with domain and done.call_id */
     uint64_t request;               /* net_reply_request() of its CALL */
     struct wire_done done;          /* as it was framed for the client; of a part: finish is 0 */
     uint32_t chunk;                 /* of its first tokens, or CALL_NONE */
     uint64_t number;                /* counted since boot, from 1; 0: free */
     uint64_t check;                 /* digest of all above */
+    uint64_t domain;                /* the owner's number now: each core finds it anew */
     uint32_t chain_next;            /* record with the same hash, or CALL_NONE */
     uint32_t next;                  /* the next one of its account, or of the free ones */
 };
 
 void net_replies_plan_memory(struct memory_plan *plan, const struct limits *limits);
-void net_replies_init(struct net *net, struct arena *arena, struct arena *kept);
+void net_replies_init(struct net *net, struct arena *arena);
 /* What is whole of the replies in `kept`; number 0 stands for none. */
 void net_replies_take_up(struct net *net);
 /* A digest of the payload of a CALL. A second CALL with the same ids must have the same. */
@@ -27,10 +28,10 @@ uint64_t net_reply_request(const uint8_t *payload, uint32_t payload_bytes);
 /* How the call with these ids ended, or NULL. */
 const struct net_reply *net_reply_find(const struct net *net, uint64_t domain,
                                            const uint8_t *program_id, uint64_t call_id);
-/* Keeps the reply of a call; the oldest ones make room, first of the account that has most beyond
- * its minimum. A call that failed is not kept; nor is one for which there is no room beside what
- * others have as minimums. */
-void net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done);
+/* Keeps the reply of a call, and says its number; the oldest ones make room, first of the account
+ * that has most beyond its minimum. 0: a call that failed is not kept; nor is one for which there
+ * is no room beside what others have as minimums. */
+uint64_t net_reply_keep(struct net *net, const struct call *call, const struct wire_done *done);
 /* A part of a reply: the first tokens of a call that is to go on when its client sends it again. */
 struct net_reply_part {
     uint64_t domain;

@@ -43,6 +43,8 @@ static bool is_sane(struct net *net, uint32_t index)
         !net_span_is_sane(&kept->unsent, limits->send_bytes)) {
         return false;
     }
+    net_span_settle(&kept->received);
+    net_span_settle(&kept->unsent);
     net_span_go_on(&kept->received, connection->received);
     net_span_go_on(&kept->unsent, connection->unsent);
     return kept->received.base <= version->read && version->read <= kept->taken.total &&

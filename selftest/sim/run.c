@@ -346,10 +346,20 @@ static void give_up(struct sim *sim)
     }
 }
 
+/* The writer has all that is there on its disk, in this moment or a later one. */
+static void write_replies(struct sim *sim)
+{
+    struct pages_numbers *numbers = sim->loop.net.replies.pages.numbers;
+    if (numbers->written != numbers->changed && !sim_fault(sim, SIM_FAULT_DISK)) {
+        numbers->written = numbers->changed;
+    }
+}
+
 bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     give_up(sim);
+    write_replies(sim);
     if (setjmp(sim->core_death) != 0) {
         sim_core_again(sim);
     }

@@ -193,6 +193,10 @@ static void draw_net(struct sim *sim)
     swarm_setf(sim, "net.preauth=%u", small(sim, 1, 16));
     swarm_setf(sim, "auth.uids=%u, %u, %u", USER, FLOW_USER, FLOW_USER + 1);
     swarm_setf(sim, "net.unsent_tokens=%u", small(sim, 1, 64));
+    if (sim->options.limits_replies.number > 0 && sim_choose(sim, 2) == 1) {
+        swarm_set(sim, "limits.replies_file=/replies");     /* none is opened here */
+        swarm_set(sim, "limits.replies_sync=yes");
+    }
 }
 
 #define KEY_DOMAINS 3               /* at most */

@@ -204,8 +204,12 @@ enum boot_exit taker_take_pockets(struct boot *boot)
     return BOOT_EXIT_OK;
 }
 
+/* Two that serve at once would need a file of replies each. */
 static enum boot_exit go_apart(struct boot *boot, const char *why)
 {
+    if (boot->replies_handle > 0) {
+        return fail("limits.replies_file goes on with one that is alike, or by a restart: ", why);
+    }
     log_event(LOG_WARN, "upgrade: connections and calls stay with the running appliance, which "
               "drains when this one serves: %s", why);
     taker.is_apart = true;

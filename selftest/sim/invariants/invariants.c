@@ -217,7 +217,9 @@ static bool has_been_told(const struct sim *sim, const struct call *call)
 {
     const struct net_connection *connection = &sim->loop.net.connections[call->connection];
     bool all = call->emit.accept_sent && call->emit.sent_tokens >= call->published_tokens;
-    return connection->backlog || (all && call->state != CALL_FINISHED);
+    bool end_waits = call->state == CALL_FINISHED && sim->loop.net.settings.ends_wait &&
+                     call->emit.reply > pages_written(&sim->loop.net.replies.pages);
+    return connection->backlog || end_waits || (all && call->state != CALL_FINISHED);
 }
 
 /* When a connection can go on, the next pass comes at once. */

@@ -16,7 +16,7 @@
 #define CALLS_END    512                /* Linux 6.18 ends at 469 */
 #define URETPROBE    335                /* test_seal.c */
 #define UPROBE       336
-#define CALLS_MAX    64
+#define CALLS_MAX    68
 #define NO_PID       0x3fffffffu        /* more than there may be */
 #define PAGE_BYTES   4096
 
@@ -74,10 +74,12 @@ static void begin(const struct filter *which)
     boot.shared.engine_bell = 101;
     boot.shared.control_bell = 102;
     boot.shared.admission_pipe[1] = 104;
+    boot.shared.replies_bell[1] = 105;
+    boot.replies_handle = 106;
 }
 
 static const int known[DESCRIPTORS] = {[MODEL] = 100, [ENGINE_BELL] = 101, [CONTROL_BELL] = 102,
-                                       [ADMISSION] = 104};
+                                       [ADMISSION] = 104, [REPLIES_BELL] = 105, [REPLIES] = 106};
 
 static struct act act_of(const struct filter_rule *rule)
 {

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the writer role: a process that keeps the file of replies equal to kept memory.
+ *
+ *   core    changes pages, marks them (net/kept/pages.h), and rings: a byte in a pipe
+ *   writer  writes what is marked; with limits.replies_sync = yes, has it on the disk and says so;
+ *           then it reads the pipe
+ *
+ * It ends when no process can ring any more: keeper and cores are gone, however they ended, and
+ * what they had kept is written first.
+ */
+#include "appliance/boot/boot.h"
+
+_Noreturn void replies_writer_run(const struct boot *boot);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What: the writer of replies as the keeper's child (writer.h). */
+#include "appliance/keeper/writer.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "appliance/log.h"
+#include "appliance/keeper/replies/writer.h"
+
+#define PAUSE_TICKS 10
+#define END_TRIES   100             /* of 100 ms: a disk that takes longer is not waited for */
+
+void writer_tick(struct writer_seat *seat)
+{
+    if (!writer_is_due(seat)) {
+        return;
+    }
+    if (seat->pause_ticks > 0) {
+        seat->pause_ticks--;
+        return;
+    }
+    seat->pause_ticks = PAUSE_TICKS;
+    seat->pid = fork();
+    if (seat->pid == 0) {
+        seat->begin(seat->context);
+        replies_writer_run(seat->boot);
+    }
+}
+
+bool writer_reap(struct writer_seat *seat, pid_t pid)
+{
+    if (pid != seat->pid) {
+        return false;
+    }
+    seat->pid = -1;
+    log_event(LOG_WARN, "the writer of limits.replies_file has ended: another one follows");
+    return true;
+}
+
+void writer_end(struct writer_seat *seat)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    sigset_t none;
+    sigemptyset(&none);
+    if (seat->boot->replies_handle == 0 || seat->pid <= 0) {
+        return;
+    }
+    close(seat->boot->shared.replies_bell[1]);
+    for (uint32_t i = 0; i < END_TRIES && waitpid(seat->pid, NULL, WNOHANG) == 0; i++) {
+        if (i == END_TRIES - 1) {
+            log_event(LOG_WARN, "the disk of limits.replies_file is slow: its writer goes on");
+        }
+        (void)sigtimedwait(&none, NULL, &pause);
+    }
+    seat->pid = -1;
+}

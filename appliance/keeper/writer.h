@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: the process that writes the file of replies, as the keeper's child: forked, replaced when
+ * it dies, and waited for at the end. It outlives a keeper that is killed, to write the rest.
+ * Owner: the keeper.
+ */
+#include <sys/types.h>
+
+#include "appliance/boot/boot.h"
+
+struct writer_seat {
+    struct boot *boot;
+    void (*begin)(void *context);   /* called in the child first: leaves what is the parent's */
+    void *context;
+    pid_t pid;                      /* -1: there is none */
+    uint32_t pause_ticks;           /* before there is one */
+};
+
+/* Each GUARD_TICK_US, or less often, while this keeper serves: there is a writer from then on. */
+void writer_tick(struct writer_seat *seat);
+/* True when there should be one and is none. */
+static inline bool writer_is_due(const struct writer_seat *seat)
+{
+    return seat->boot->replies_handle > 0 && seat->pid <= 0;
+}
+/* True when the child was the writer. */
+bool writer_reap(struct writer_seat *seat, pid_t pid);
+/* No core is left: closes the bell, so that it ends, and waits for what it has to write. */
+void writer_end(struct writer_seat *seat);
