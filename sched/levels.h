@@ -14,6 +14,6 @@ uint8_t sched_levels_note(struct sched *sched, uint64_t service_us);
 void sched_levels_take_back(struct sched *sched, uint8_t note);
 /* A step had this many rounds. */
 void sched_levels_note_step(struct sched *sched, uint64_t duration_us, uint32_t rounds);
-/* Between two plans: learnt levels follow what was noted. O(1) but for one time in
- * SCHED_LEVELS_EVERY notes. */
-void sched_levels_learn(struct sched *sched);
+/* Between two plans: learnt levels follow what was noted, and promises where programs stand by
+ * their attained service. O(1) but for one time in SCHED_LEVELS_EVERY notes. */
+void sched_levels_learn(struct sched *sched, bool stands_by_attained);

@@ -314,7 +314,8 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
 {
     bool is_trial = is_trials_turn(engine);
     ASSERT(!engine->step_in_flight);
-    sched_levels_learn(engine->sched);
+    sched_levels_learn(engine->sched, sched_policy_knows_programs(engine->sched) &&
+                                          !sched_policy_foresees(engine->sched));
     sched_starvation_pass(engine, now_us);
     sched_active_pass(engine, now_us);
     struct sched_walk walk = plan_in_turn(engine, is_trial, false, now_us);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: learnt levels are where programs end: the shortest in the first, nearly all before the
- * last, whatever the scale of their service; and they follow when it changes.
+ * last, whatever the scale of their service; they follow when it changes; and none ends just before
+ * many programs do.
  * Method: levels.c alone is told how the service of made-up programs grows, step by step.
  */
 #include "selftest/unit/test.h"
@@ -30,7 +31,7 @@ static void serve(const uint64_t *us, uint32_t count)
         }
         sched_levels_note(&sched, us[i]);
         sched_levels_note_step(&sched, us[0] / 100, STEPS);
-        sched_levels_learn(&sched);
+        sched_levels_learn(&sched, true);
     }
 }
 
@@ -106,8 +107,44 @@ static void test_first_level_holds_two_steps(void **state)
         sched_levels_note(&sched, us[i]);
         sched_levels_note_step(&sched, 1000000, STEPS);
     }
-    sched_levels_learn(&sched);
+    sched_levels_learn(&sched, true);
     assert_in_range(sched.levels[0].service_high_us, 2000000, 2100000);
+}
+
+/* Half of the programs are spread below a tenth of a second, half end at once just above 8 s. */
+static void serve_peak(uint32_t count, bool stands_by_attained)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t us = i % 2 == 0 ? 8100000 + i % 64 * 1000 : 1000 * (1 + i % 100);
+        sched_promise_note(&sched.promises, us);
+        sched_promise_learn(&sched.promises);
+        sched_levels_note(&sched, us);
+        sched_levels_learn(&sched, stands_by_attained);
+    }
+}
+
+static uint32_t ends_between(uint64_t from_us, uint64_t to_us)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i + 1 < QUEUES; i++) {
+        uint64_t end_us = sched.levels[i].service_high_us;
+        found += end_us >= from_us && end_us < to_us;
+    }
+    return found;
+}
+
+static void test_no_level_ends_before_a_peak(void **state)
+{
+    (void)state;
+    start(QUEUES);
+    serve_peak(SCHED_LEVELS_WINDOW / 4, true);                /* of these one cannot be sure */
+    assert_true(ends_between(1000000, 8000000) > 0);
+    serve_peak(SCHED_LEVELS_WINDOW, true);
+    check_ranges(QUEUES);
+    assert_int_equal(ends_between(1000000, 8000000), 0);
+    assert_int_equal(ends_between(8000000, 10000000), 1);
+    serve_peak(SCHED_LEVELS_EVERY, false);              /* its levels are of something else */
+    assert_true(ends_between(1000000, 8000000) > 0);
 }
 
 static void test_few_queues_and_extreme_service(void **state)
@@ -117,7 +154,7 @@ static void test_few_queues_and_extreme_service(void **state)
         start(queues);
         for (uint32_t i = 0; i < 100; i++) {
             sched_levels_note(&sched, i % 2 == 0 ? 0 : UINT64_MAX);
-            sched_levels_learn(&sched);
+            sched_levels_learn(&sched, true);
             check_ranges(queues);
         }
     }
@@ -131,14 +168,14 @@ static void test_levels_stand_still_until_enough_is_known(void **state)
     const struct sched_level first = sched.levels[0];
     for (uint32_t i = 0; i < 15; i++) {
         sched_levels_note(&sched, 1000000000);
-        sched_levels_learn(&sched);
+        sched_levels_learn(&sched, true);
     }
     assert_memory_equal(&sched.levels[0], &first, sizeof first);
     sched.settings.quantum_us = 100;
     sched_levels_init(&sched);
     for (uint32_t i = 0; i < 100; i++) {
         sched_levels_note(&sched, 1000000000);
-        sched_levels_learn(&sched);
+        sched_levels_learn(&sched, true);
     }
     assert_int_equal(sched.levels[0].service_high_us, 100);
     assert_int_equal(sched_levels_find(&sched, 99), 0);
@@ -151,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels_follow_the_scale_of_service),
         cmocka_unit_test(test_levels_follow_a_change),
+        cmocka_unit_test(test_no_level_ends_before_a_peak),
         cmocka_unit_test(test_first_level_holds_two_steps),
         cmocka_unit_test(test_few_queues_and_extreme_service),
         cmocka_unit_test(test_levels_stand_still_until_enough_is_known),
