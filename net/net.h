@@ -8,13 +8,11 @@
  * Bounded work: a pass visits the connections that have something to do, and all of them only when
  * a deadline may have passed. For each connection a pass makes at most one receive, of at most
  * frame_bytes, and acts on at most limits.frames_per_pass frames. Every connection has one receive
- * buffer (a frame) and one send buffer. The tokens of a call wait in its slot, not in a buffer, so
- * a reader that stops costs others nothing: its calls are paused above `unsent_tokens`, and it is
- * dropped at `write_deadline`.
+ * buffer (a frame) and one send buffer. Tokens of a call wait in its slot, so a reader that stops
+ * costs no other: its calls are paused above `unsent_tokens`; it is dropped at `write_deadline`.
  *
  * Life of a connection: accepted -> a header, where a load balancer connects -> HELLO, and AUTH
- * where TCP asks for a key -> open -> closed.
- * Closing cancels its calls in the same pass.
+ * where TCP asks for a key -> open -> closed, which cancels its calls in the same pass.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +20,6 @@
 #include "config/base/arena.h"
 #include "config/base/exchange.h"
 #include "config/base/event_log.h"
-#include "net/kept/pages.h"
 #include "config/base/quota.h"
 #include "config/base/stats.h"
 #include "config/base/world.h"
@@ -32,6 +29,7 @@
 #include "config/keys.h"
 #include "config/vocab/vocab.h"
 #include "config/workflow/compose.h"
+#include "net/kept/pages.h"
 #include "net/wire.h"
 
 #define NET_CONNECTION_NONE UINT32_MAX
@@ -243,9 +241,8 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
 /* `keys` are copied; NULL where TCP asks for none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
-/* After the first net_bind_quotas(), before all else: takes up what is whole of what a core that
- * died has left in wiring.kept; one that was killed did not die of a frame. O(replies * log replies
- * + all kept tokens). BOOT_ONLY. */
+/* BOOT_ONLY, after the first net_bind_quotas(): takes up what is whole of what a core that died has
+ * left in wiring.kept; one that was killed died of no frame. O(replies * log replies + tokens). */
 void net_take_up(struct net *net, bool was_killed);
 /* How connections and replies are divided among accounts from now on. O(accounts). */
 void net_bind_quotas(struct net *net, const struct quotas *quotas);
