@@ -105,8 +105,7 @@ static bool has_accepted(const struct agx *agx)
 {
     bool is_accepted = false;
     for (uint32_t i = 0; i < AGX_CALLS_MAX; i++) {
-        is_accepted = is_accepted || (agx->calls[i].state != AGX_CALL_FREE &&
-                                      agx->calls[i].is_accepted);
+        is_accepted = is_accepted || agx->calls[i].state == AGX_CALL_ACCEPTED;
     }
     return is_accepted;
 }

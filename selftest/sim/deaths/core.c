@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "net/kept/progress.h"
 #include "selftest/sim/sim.h"
 
 #define DEATHS_MAX 64       /* of a run: one that dies for ever is for the keeper to end */
@@ -33,17 +34,24 @@ void sim_core_may_die(struct sim *sim)
     }
 }
 
-/* A call whose log probabilities have not been sent is computed again, and may find no place. */
+/* True when the slot's call has ended, but not for a successor: log probabilities that its client
+ * has not been sent, or not for sure, are not kept. */
+static bool is_computed_again(const struct loop *loop, uint32_t slot)
+{
+    enum call_state state = loop->calls.calls[slot].state;
+    return loop->net.progress[slot].check != 0 && loop->net.progress[slot].sampling.wants_logprobs &&
+           (state == CALL_FINISHED || state == CALL_FREE);
+}
+
+/* Such a call may find no place, or take that of another one. */
 static void excuse_places(struct sim *sim)
 {
-    const struct loop *loop = &sim->loop;
-    for (uint32_t i = 0; i < loop->calls.count && !sim->is_building; i++) {
-        const struct call *call = &loop->calls.calls[i];
-        if (call->state == CALL_FINISHED && call->connection != CALL_NONE &&
-            call->sampling.wants_logprobs) {
-            int32_t handle = loop->net.connections[call->connection].handle;
-            sim->clients[sim->peers[handle - SIM_LISTENERS].client].excused = true;
-        }
+    bool is_short = false;
+    for (uint32_t i = 0; i < sim->loop.calls.count && !sim->is_building; i++) {
+        is_short = is_short || is_computed_again(&sim->loop, i);
+    }
+    for (uint32_t i = 0; is_short && i < sim->swarm.clients; i++) {
+        sim->clients[i].excused = true;
     }
 }
 
