@@ -38,8 +38,9 @@ void sim_core_may_die(struct sim *sim)
  * has not been sent, or not for sure, are not kept. */
 static bool is_computed_again(const struct loop *loop, uint32_t slot)
 {
+    const struct net_progress *progress = &loop->net.progress[slot];
     enum call_state state = loop->calls.calls[slot].state;
-    return loop->net.progress[slot].check != 0 && loop->net.progress[slot].sampling.wants_logprobs &&
+    return progress->check != 0 && progress->sampling.wants_logprobs &&
            (state == CALL_FINISHED || state == CALL_FREE);
 }
 
