@@ -86,8 +86,8 @@ struct control {
     _Atomic uint32_t slices;            /* of the weights that were looked at since boot, and */
     _Atomic uint32_t damages;           /* those that were not what they had been */
     _Atomic uint32_t lines_lost;        /* of the log, the keeper's */
-    uint32_t upgrades;                  /* keepers before this one, each of which gave all it had to
-                                           the next */
+    uint32_t upgrades;                  /* keepers before this one, each of which the next took over
+                                           from */
     /* core */
     _Alignas(64) _Atomic uint32_t health;       /* enum health_state, of its last pass */
     _Atomic uint32_t progress;          /* passes in which engines moved or had nothing to do */

@@ -13,7 +13,8 @@
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
-#define REST_US            UINT64_C(100000)     /* for connections that open, before it yields */
+#define REST_US            UINT64_C(100000)     /* for connections that open, before it yields,
+                                                   or leaves */
 #define DRAIN_FLUSH_US     UINT64_C(1000000)    /* for the last frames after the drain limit */
 
 struct step_layout loop_step_layout(const struct limits *limits)
@@ -233,6 +234,8 @@ static void gather_events(struct loop *loop, const struct loop_orders *orders)
     until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
     until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
     until_us = loop->rest_until_us > 0 ? earliest(until_us, loop->rest_until_us) : until_us;
+    until_us = loop->leave_until_us > loop->now_us ? earliest(until_us, loop->leave_until_us)
+                                                   : until_us;
     until_us = until_us < loop->now_us ? loop->now_us : until_us;
     until_us += loop->skipped_us;
     uint32_t count = loop->world->wait(loop->world->self, events, WORLD_EVENTS_MAX, until_us);
@@ -371,6 +374,9 @@ static void start_draining(struct loop *loop)
 /* Clients and operators that come, or come back, are to find the other process. */
 static void leave(struct loop *loop)
 {
+    if (loop->leave_until_us == 0) {
+        loop->leave_until_us = loop->now_us + REST_US;
+    }
     textport_leave(&loop->textport);
     net_leave(&loop->net);
 }
@@ -392,7 +398,8 @@ bool loop_may_yield(const struct loop *loop)
 /* True while there is a reason to go on. */
 static bool drain_goes_on(struct loop *loop)
 {
-    if (sched_is_idle(&loop->sched) && net_is_flushed(&loop->net)) {
+    bool waits = loop->now_us < loop->leave_until_us && net_has_newcomers(&loop->net);
+    if (sched_is_idle(&loop->sched) && net_is_flushed(&loop->net) && !waits) {
         return false;
     }
     if (loop->now_us >= loop->drain_until_us) {

@@ -229,6 +229,12 @@ static bool is_idle(const struct net_connection *connection)
 void net_leave(struct net *net)
 {
     ASSERT(net->draining);
+    for (uint32_t i = 0; i < NET_LISTENERS_MAX; i++) {
+        if (net->listeners[i].handle >= 0) {
+            net->world->close(net->world->self, net->listeners[i].handle);
+            net->listeners[i].handle = -1;
+        }
+    }
     for (uint32_t i = net->open_count; i-- > 0;) {
         uint32_t index = net->order[i];
         if (i < net->open_count && is_idle(&net->connections[index])) {

@@ -255,8 +255,8 @@ void net_admit_anew(struct net *net, const struct config_admission *admission, u
 void net_drain(struct net *net);
 /* Accepts no connection any more: another core will. */
 void net_rest(struct net *net);
-/* After net_drain(), in each pass: closes connections whose client waits for nothing, so that it
- * comes back to the process that serves at these addresses now. O(connections). */
+/* After net_drain(), in each pass: closes listeners, and connections whose client waits for
+ * nothing: it comes back to the process that serves there now. O(connections). */
 void net_leave(struct net *net);
 /* True while a connection is not open yet, and so would not outlive this core. */
 bool net_has_newcomers(const struct net *net);

@@ -187,6 +187,11 @@ void cores_tick(struct cores *cores, bool may_wait, bool stop_now)
     }
 }
 
+void cores_end_next(struct cores *cores)
+{
+    end(&cores->next);
+}
+
 void cores_end(struct cores *cores)
 {
     end(&cores->core);

@@ -48,3 +48,5 @@ bool cores_next_is_due(const struct cores *cores);
 void cores_tick(struct cores *cores, bool may_wait, bool stop_now);
 /* Kills and reaps them. */
 void cores_end(struct cores *cores);
+/* The same of the one that waits, if there is one. */
+void cores_end_next(struct cores *cores);

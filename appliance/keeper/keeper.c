@@ -52,6 +52,7 @@ struct keeper {
     struct giver giver;             /* of all this to another keeper */
     bool takes;                     /* from another keeper, which serves still */
     uint32_t stops_due;             /* signals that came while another keeper may have it all */
+    bool is_told;                   /* to end, though it drains for another keeper */
     sigset_t signals;
 };
 
@@ -169,19 +170,30 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
     return false;
 }
 
-/* SIGTERM and SIGINT: the first drains, the second ends at once. */
+/* The first drains, also where another process has it drain already; the second ends at once. */
 static void pass_stop(struct keeper *keeper)
 {
     struct control *control = keeper->boot->shared.control;
     uint32_t stop = atomic_load(&control->stop);
-    if (keeper->takes || !giver_refuse(&keeper->giver, "the appliance was told to end")) {
-        keeper->stops_due++;
+    if (stop == CONTROL_LEAVE && !keeper->is_told) {
+        keeper->is_told = true;
+        log_event(LOG_INFO, "draining");
         return;
     }
     uint32_t next = stop == CONTROL_RUN ? CONTROL_DRAIN : CONTROL_STOP_NOW;
     atomic_store(&control->stop, next);
     log_event(LOG_INFO, next == CONTROL_DRAIN ? "draining" : "stopping now");
     control_ring(keeper->boot->shared.control_bell);
+}
+
+/* SIGTERM and SIGINT. What another keeper has said before them counts. */
+static void take_stop(struct keeper *keeper)
+{
+    if (keeper->takes || keeper->giver.state != GIVER_IDLE) {
+        keeper->stops_due++;
+    } else {
+        pass_stop(keeper);
+    }
 }
 
 /* A core waits while another one of this keeper serves. */
@@ -255,21 +267,34 @@ static void pass_due_stops(struct keeper *keeper)
            (atomic_load(&control->serves) != 0 || keeper->stops_due > 1 ||
             atomic_load(&control->stop) != CONTROL_RUN)) {
         keeper->stops_due--;
+        (void)giver_refuse(&keeper->giver, "the appliance was told to end");
         pass_stop(keeper);
     }
 }
 
-/* Another keeper serves by itself: what is open here ends here, and all that comes goes there. */
+/* Another keeper serves by itself: what is open here ends here, and all that comes goes there. If
+ * this one was told to end, that is done so. */
 static void leave(struct keeper *keeper)
 {
-    struct control *control = keeper->boot->shared.control;
-    uint32_t running = CONTROL_RUN;
     notify_successor(&keeper->notify, keeper->giver.peer);
     keeper->notify.is_muted = true;
     listen_disown();
+    listen_forget(keeper->boot);
     giver_forget(keeper->boot);
-    atomic_compare_exchange_strong(&control->stop, &running, CONTROL_LEAVE);
-    control_ring(keeper->boot->shared.control_bell);
+    cores_end_next(&keeper->cores);
+    keeper->is_told = keeper->stops_due > 0;
+    keeper->stops_due -= keeper->is_told;
+}
+
+/* A core that has just taken over first has to serve: it takes up no call when it drains. */
+static void pass_leave(struct keeper *keeper)
+{
+    struct control *control = keeper->boot->shared.control;
+    if (keeper->giver.state == GIVER_RELIEVED && atomic_load(&control->serves) != 0 &&
+        atomic_load(&control->stop) == CONTROL_RUN) {
+        atomic_store(&control->stop, CONTROL_LEAVE);
+        control_ring(keeper->boot->shared.control_bell);
+    }
 }
 
 /* True when the keeper is to end. */
@@ -306,6 +331,7 @@ static bool give(struct keeper *keeper, enum boot_exit *exit_status)
         *exit_status = BOOT_EXIT_OK;
         return true;
     }
+    pass_leave(keeper);
     pass_due_stops(keeper);
     return false;
 }
@@ -357,7 +383,7 @@ static enum boot_exit watch(struct keeper *keeper)
         const struct timespec tick = tick_of(keeper);
         int number = sigtimedwait(&keeper->signals, NULL, &tick);
         if (number == SIGTERM || number == SIGINT) {
-            pass_stop(keeper);
+            take_stop(keeper);
         } else if (number == SIGHUP) {
             keeper->reload.is_due = true;
             tick_reload(keeper);

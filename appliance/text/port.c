@@ -66,7 +66,7 @@ void textport_listen(struct textport *port, int32_t handle)
 void textport_leave(struct textport *port)
 {
     if (port->listener >= 0) {
-        watch_listener(port, 0);
+        port->world->close(port->world->self, port->listener);
         port->listener = -1;
         port->accept_ready = false;
         port->accept_again_us = 0;

@@ -35,7 +35,7 @@ void textport_init(struct textport *port, const struct limits *limits, const str
                    struct stats *stats, struct arena *arena);
 /* Starts to accept on a listening handle. */
 void textport_listen(struct textport *port, int32_t handle);
-/* Accepts no peer any more; those that are there stay. */
+/* Closes the listener; peers that are there stay. */
 void textport_leave(struct textport *port);
 /* Notes readiness of WORLD_SOURCE_TEXT; work is done in textport_poll(). */
 void textport_event(struct textport *port, const struct world_event *event);

@@ -6,6 +6,7 @@ Method: as in test_upgrade.py. The old one's worker is stopped where a call of i
 """
 import os
 import signal
+import socket
 
 from appliance import HANG_S, NOISE, stop, wait_for
 from protocol import Client
@@ -13,6 +14,14 @@ from test_systemd import Manager
 from test_upgrade import Reader, ends, held_reader, without_manager
 from test_worker import PROMPT
 from upgrade import Upgrade, family
+
+
+def refuses(address):
+    try:
+        socket.create_connection(address, HANG_S).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def is_left(client):
@@ -69,15 +78,49 @@ def test_one_that_was_not_alike_is_upgraded_in_turn():
         assert c.stop() == 0
 
 
-def test_one_that_drains_ends_at_once_when_it_is_told_to():
+def test_one_that_drains_ends_at_once_when_it_is_told_to_twice():
     with family(NOISE) as a:
         reader = held_reader(a)
         b = Upgrade(a, NOISE, "limits.calls=7")
         a.wait_said("serves, and this process drains")
         a.process.send_signal(signal.SIGTERM)
+        a.wait_said("draining")
+        assert a.process.poll() is None
+        a.process.send_signal(signal.SIGTERM)
         assert a.process.wait(HANG_S) == 0, a.lines
         assert is_left(reader.client)
         assert b.health().startswith("ready") and b.stop() == 0
+
+
+def test_an_old_process_that_is_told_to_end_when_the_command_has_ended():
+    """The new one has said that it serves; the path of net.unix is its own."""
+    for _ in range(5):
+        with family(NOISE, unix=True) as a:
+            reader = held_reader(a)
+            worker = a.worker
+            b = Upgrade(a, NOISE, "limits.calls=7")
+            a.process.send_signal(signal.SIGTERM)
+            os.kill(worker, signal.SIGCONT)
+            reader.ends_well()
+            ends(a)
+            with Client(b.unix) as c:
+                c.generate(1, PROMPT, max_tokens=4).check()
+            assert b.health().startswith("ready") and b.stop() == 0
+
+
+def test_one_that_drains_does_not_hold_the_addresses():
+    with family(NOISE) as a:
+        idle, reader = Client(a.tcp), held_reader(a)
+        worker = a.worker
+        b = Upgrade(a, NOISE, "limits.calls=7")
+        assert is_left(idle)                # its core leaves
+        idle.close()
+        b.process.kill()
+        b.process.wait()
+        wait_for(lambda: refuses(a.tcp), "no process listens")
+        os.kill(worker, signal.SIGCONT)
+        reader.ends_well()
+        ends(a)
 
 
 def test_the_service_manager_learns_of_one_that_is_not_alike():

@@ -159,10 +159,12 @@ static void close_if_last(struct fake_world *fake, struct fake_peer *peer)
 static void close_handle(void *self, int32_t handle)
 {
     struct fake_world *fake = self;
-    struct fake_peer *peer = peer_of(fake, handle);
-    peer->is_held = false;
     fake->watches[handle] = (struct fake_watch){0};
-    close_if_last(fake, peer);
+    if (handle >= FAKE_LISTENERS) {
+        struct fake_peer *peer = peer_of(fake, handle);
+        peer->is_held = false;
+        close_if_last(fake, peer);
+    }
 }
 
 /* ---- for another core ------------------------------------------------------------------------ */

@@ -223,10 +223,12 @@ static void close_if_last(struct sim *sim, struct sim_peer *peer)
 void sim_socket_close(void *self, int32_t handle)
 {
     struct sim *sim = self;
-    struct sim_peer *peer = peer_of(sim, handle);
-    sim_core_may_die(sim);
-    peer->is_held = false;
-    close_if_last(sim, peer);
+    if (handle >= SIM_LISTENERS) {
+        struct sim_peer *peer = peer_of(sim, handle);
+        sim_core_may_die(sim);
+        peer->is_held = false;
+        close_if_last(sim, peer);
+    }
     sim->watches[handle] = (struct sim_watch){0};
     sim_mix(sim, (uint64_t)handle);
 }

@@ -37,11 +37,14 @@ static enum boot_exit fail(const struct boot *boot, enum boot_exit exit_status, 
     return exit_status;
 }
 
+/* What another try may change: a service manager makes one. */
 static enum boot_exit fail_errno(const struct boot *boot, const char *what)
 {
     char why[160];
+    bool is_named_wrong = errno == ENOENT || errno == ENOTDIR || errno == EACCES ||
+                          errno == EISDIR || errno == EROFS || errno == ENAMETOOLONG;
     snprintf(why, sizeof why, "%s: %s", what, strerror(errno));
-    return fail(boot, BOOT_EXIT_CONFIG, why);
+    return fail(boot, is_named_wrong ? BOOT_EXIT_CONFIG : BOOT_EXIT_SYSTEM, why);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -116,7 +119,7 @@ enum boot_exit replies_file_open(struct boot *boot)
         return fail_errno(boot, "its folder");
     }
     if (!boot->is_upgrade && !lock(handle)) {
-        return fail(boot, BOOT_EXIT_CONFIG, "another appliance uses it");
+        return fail(boot, BOOT_EXIT_SYSTEM, "another appliance uses it");
     }
     if (!open_bell(boot->shared.replies_bell)) {
         return fail_errno(boot, "pipe");

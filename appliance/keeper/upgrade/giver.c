@@ -173,6 +173,12 @@ static bool send_offer(struct giver *giver, const struct giver_facts *facts)
     return is_sent;
 }
 
+/* The own one was told to end, and may have. */
+static bool has_no_core(const struct giver *giver)
+{
+    return giver->state >= GIVER_YIELDS && giver->state <= GIVER_RECALLS;
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static int accept_one(const struct giver *giver)
@@ -245,6 +251,15 @@ static void give(struct giver *giver, const struct upgrade_message *message,
     enter(giver, GIVER_GIVEN, facts->now_us);
 }
 
+static enum giver_order be_relieved(struct giver *giver, const struct giver_facts *facts)
+{
+    log_event(LOG_INFO, "upgrade: version=%s pid=%d serves, and this process drains",
+              giver->version, (int)giver->peer);
+    leave(giver);
+    enter(giver, GIVER_RELIEVED, facts->now_us);
+    return GIVER_LEAVE;
+}
+
 /* What it says fits the state, or the upgrade is over. */
 static enum giver_order obey(struct giver *giver, const struct upgrade_message *message,
                              const struct giver_facts *facts)
@@ -263,15 +278,13 @@ static enum giver_order obey(struct giver *giver, const struct upgrade_message *
         log_event(LOG_INFO, "upgrade: version=%s pid=%d serves", giver->version,
                   (int)giver->peer);
         return GIVER_END;
-    } else if (kind == UPGRADE_RELIEVES && giver->state == GIVER_OFFERED) {
-        log_event(LOG_INFO, "upgrade: version=%s pid=%d serves, and this process drains",
-                  giver->version, (int)giver->peer);
-        leave(giver);
-        enter(giver, GIVER_RELIEVED, facts->now_us);
-        return GIVER_LEAVE;
+    } else if (kind == UPGRADE_BESIDE && giver->state == GIVER_OFFERED) {
+        enter(giver, GIVER_BESIDE, facts->now_us);
+    } else if (kind == UPGRADE_RELIEVES && giver->state == GIVER_BESIDE) {
+        return be_relieved(giver, facts);
     } else {
         send_away(giver, "a message out of turn");
-        enter(giver, giver->state >= GIVER_YIELDS ? giver->state : GIVER_IDLE, facts->now_us);
+        enter(giver, has_no_core(giver) ? giver->state : GIVER_IDLE, facts->now_us);
     }
     return GIVER_NOTHING;
 }
@@ -288,7 +301,7 @@ static enum giver_order hear(struct giver *giver, const struct giver_facts *fact
     }
     if (receipt != UPGRADE_NOTHING) {
         send_away(giver, why);
-        if (giver->state < GIVER_YIELDS) {
+        if (!has_no_core(giver)) {
             enter(giver, GIVER_IDLE, facts->now_us);
         }
     }
@@ -334,6 +347,8 @@ static enum giver_order keep_time(struct giver *giver, const struct giver_facts 
     case GIVER_RECALLS:
         giver->state = is_alone ? GIVER_IDLE : GIVER_RECALLS;
         return GIVER_NOTHING;
+    case GIVER_BESIDE:
+        return lasts(giver, SERVES_MAX_US, facts) ? be_relieved(giver, facts) : GIVER_NOTHING;
     case GIVER_IDLE:
     case GIVER_OFFERED:
     case GIVER_RELIEVED:
@@ -369,7 +384,8 @@ enum giver_order giver_tick(struct giver *giver, const struct giver_facts *facts
 
 bool giver_refuse(struct giver *giver, const char *why)
 {
-    if (giver->state == GIVER_YIELDS || giver->state == GIVER_GONE) {
+    if (giver->state == GIVER_YIELDS || giver->state == GIVER_GONE ||
+        giver->state == GIVER_BESIDE) {
         return false;
     }
     if (giver->socket >= 0) {

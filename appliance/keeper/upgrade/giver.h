@@ -19,7 +19,9 @@ enum giver_state {
     GIVER_GONE,                     /* there is no core, the other one has yet to say that it
                                        serves */
     GIVER_RECALLS,                  /* there is one again; what the other one says may cross that */
-    GIVER_RELIEVED,                 /* the other one serves by itself; the core drains */
+    GIVER_BESIDE,                   /* the other one serves by itself, and is about to say that it
+                                       relieves this one */
+    GIVER_RELIEVED,                 /* it has: the core drains */
 };
 
 /* What the keeper has to do. */
@@ -62,10 +64,11 @@ void giver_close(const struct giver *giver);
 /* As often as the keeper wakes up; while it is not idle, every GIVER_TICK_US at least. */
 #define GIVER_TICK_US UINT64_C(10000)
 enum giver_order giver_tick(struct giver *giver, const struct giver_facts *facts);
-/* The keeper was told to end, which ends an upgrade that has not gone too far: true. */
+/* The keeper was told to end, and what has come was heard: that ends an upgrade that has not gone
+ * too far: true. */
 bool giver_refuse(struct giver *giver, const char *why);
-/* No reload: its domains would be numbered otherwise than the other one knows. */
+/* No reload, for its domains would be numbered otherwise than the other one knows, and no end. */
 static inline bool giver_is_bound(const struct giver *giver)
 {
-    return giver->state >= GIVER_GIVEN;
+    return giver->state >= GIVER_GIVEN && giver->state != GIVER_RELIEVED;
 }

@@ -21,10 +21,12 @@
  * calls and programs of its own then, and serves beside the old one before that is told:
  *
  *   its core serves
+ *   BESIDE           ------------------------->            it can refuse no more
+ *   the command ends that has started it
  *   RELIEVES         ------------------------->            it accepts no more, and drains
  *
- * REFUSED ends it at any time before WAITS; TAKEN_BACK after that, when SERVES does not come. The
- * new one ends when it gets either, unless it has sent SERVES or RELIEVES: then that counts.
+ * REFUSED ends it at any time before WAITS or BESIDE; TAKEN_BACK after WAITS, when SERVES does not
+ * come. The new one ends when it gets either, unless it has sent SERVES or BESIDE: that counts.
  * A socket that closes says that the other process is gone. Who is left has all that there is, and
  * goes on; that two cores never have kept memory at once is a lock's doing, and not of these words.
  */
@@ -40,8 +42,8 @@
 
 enum upgrade_kind {
     UPGRADE_ASK = 1, UPGRADE_OFFER, UPGRADE_POCKETS, UPGRADE_DOMAINS, UPGRADE_TAKE, UPGRADE_GIVEN,
-    UPGRADE_WAITS, UPGRADE_SERVES, UPGRADE_RELIEVES, UPGRADE_REFUSED, UPGRADE_TAKEN_BACK,
-    UPGRADE_KINDS
+    UPGRADE_WAITS, UPGRADE_SERVES, UPGRADE_BESIDE, UPGRADE_RELIEVES, UPGRADE_REFUSED,
+    UPGRADE_TAKEN_BACK, UPGRADE_KINDS
 };
 
 /* What must be alike for one core to go on with what another has left. */

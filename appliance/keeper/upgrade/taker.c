@@ -4,8 +4,8 @@
  *
  * Invariants: what comes from the other keeper is input: numbers of handles, what each of them is,
  * and its size are checked before use. Nothing of the other one is changed before its core has
- * ended. Until this one has said that it serves, any refusal ends it; after that, none does. One
- * that is not alike never has anything of the other one but its listeners.
+ * ended. Until this one has said that it serves, or serves beside the other, any refusal ends it;
+ * after that, none does. One that is not alike has nothing of the other one but its listeners.
  * Owner: the keeper, before and after its fork.
  */
 #include "appliance/keeper/upgrade/taker.h"
@@ -295,6 +295,17 @@ static enum taker_order hear(void)
     return TAKER_NOTHING;
 }
 
+/* Its core serves. What the command that began it says from now on is true. */
+static enum taker_order detach(const struct taker_facts *facts)
+{
+    taker.state = DETACHES;
+    taker.detaches_us = facts->now_us;
+    if (taker.is_apart && taker.socket >= 0 && !tell(UPGRADE_BESIDE)) {
+        be_alone();
+    }
+    return TAKER_TELL_LAUNCHER;
+}
+
 /* Says so, unless it is alone; then it need not wait for an answer. */
 static enum taker_order go_on(const struct taker_facts *facts)
 {
@@ -319,9 +330,7 @@ static enum taker_order go_on(const struct taker_facts *facts)
         }
         return TAKER_NOTHING;
     case WAITS:
-        taker.state = facts->core_serves ? DETACHES : WAITS;
-        taker.detaches_us = facts->now_us;
-        return facts->core_serves ? TAKER_TELL_LAUNCHER : TAKER_NOTHING;
+        return facts->core_serves ? detach(facts) : TAKER_NOTHING;
     case DETACHES:
         /* The other one tells the service manager: that kills, rather than ends, what it finds to
          * be another's child. */

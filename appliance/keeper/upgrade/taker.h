@@ -17,7 +17,7 @@
 enum boot_exit taker_ask(struct boot *boot);
 /* Once there are pockets: they are those of the other one from now on. */
 enum boot_exit taker_take_pockets(struct boot *boot);
-/* Once the plan is made: what cannot go on with the other's keeps listeners alone, and has
+/* Once the plan is made: one that is not alike takes nothing but the listeners, and has
  * connections, calls and programs of its own. The other one drains when this one serves. */
 enum boot_exit taker_compare(struct boot *boot);
 

@@ -202,7 +202,7 @@ static void test_messages_out_of_turn_end_the_upgrade(void **state)
         for (enum upgrade_kind kind = UPGRADE_ASK; kind < UPGRADE_KINDS; kind++) {
             bool is_due = (at == GIVER_ASKED && kind == UPGRADE_ASK) ||
                           (at == GIVER_OFFERED && kind == UPGRADE_TAKE) ||
-                          (at == GIVER_OFFERED && kind == UPGRADE_RELIEVES) ||
+                          (at == GIVER_OFFERED && kind == UPGRADE_BESIDE) ||
                           (at == GIVER_GIVEN && kind == UPGRADE_WAITS) ||
                           (at >= GIVER_GIVEN && kind == UPGRADE_SERVES);
             facts.has_core = true;
@@ -248,6 +248,10 @@ static void test_what_is_not_alike_gets_nothing(void **state)
 static void test_one_that_serves_beside_it_has_it_drain_once(void **state)
 {
     bring_to(GIVER_OFFERED);
+    say(UPGRADE_BESIDE);
+    assert_int_equal(tick(), GIVER_NOTHING);
+    assert_false(giver_refuse(&giver, "told"));
+    assert_true(giver_is_bound(&giver));
     say(UPGRADE_RELIEVES);
     assert_int_equal(tick(), GIVER_LEAVE);
     giver_forget(&boot);
@@ -256,11 +260,28 @@ static void test_one_that_serves_beside_it_has_it_drain_once(void **state)
         assert_int_equal(tick(), GIVER_NOTHING);
         assert_true(giver_refuse(&giver, "told"));
         assert_int_equal(giver.state, GIVER_RELIEVED);
-        assert_true(giver_is_bound(&giver));
+        assert_false(giver_is_bound(&giver));
     }
     int late = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(late, (struct sockaddr *)&place, place_bytes), -1);
     close(late);
+}
+
+static void test_one_that_serves_beside_it_and_goes_or_stands_still(void **state)
+{
+    bring_to(GIVER_OFFERED);
+    say(UPGRADE_BESIDE);
+    assert_int_equal(tick(), GIVER_NOTHING);
+    leave();
+    assert_int_equal(tick(), GIVER_NOTHING);
+    assert_int_equal(giver.state, GIVER_IDLE);
+    connect_other();
+    bring_to(GIVER_OFFERED);
+    say(UPGRADE_BESIDE);
+    assert_int_equal(tick(), GIVER_NOTHING);
+    facts.now_us += 16000000;
+    assert_int_equal(tick(), GIVER_LEAVE);      /* it serves, and has said so */
+    assert_int_equal(giver.state, GIVER_RELIEVED);
 }
 
 static void test_garbage_ends_the_upgrade(void **state)
@@ -354,6 +375,7 @@ int main(void)
         TEST(test_messages_out_of_turn_end_the_upgrade),
         TEST(test_what_is_not_alike_gets_nothing),
         TEST(test_one_that_serves_beside_it_has_it_drain_once),
+        TEST(test_one_that_serves_beside_it_and_goes_or_stands_still),
         TEST(test_garbage_ends_the_upgrade),
         TEST(test_a_second_one_is_sent_away),
         TEST(test_one_that_comes_when_the_first_has_gone_is_met),

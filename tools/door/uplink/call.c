@@ -63,7 +63,6 @@ bool call_start(struct door *door, struct choice *choice)
     }
     if (request->class_name[0] != '\0') {
         (void)agx_program_start_class(&uplink->agx, choice->call.program_id, request->class_name);
-        request->class_name[0] = '\0';
     }
     enum agx_result result = agx_call_start(&uplink->agx, &choice->call);
     if (result == AGX_ERROR_ARGUMENT) {

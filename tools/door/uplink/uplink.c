@@ -90,18 +90,19 @@ static void ask_model(struct uplink *uplink)
     uplink->has_asked = agx_model_ask(&uplink->agx, 0) == AGX_OK;
 }
 
-static void open_uplink(struct door *door, struct uplink *uplink)
+/* `wait_ms`: at most, for the appliance's word. */
+static void open_uplink(struct door *door, struct uplink *uplink, int wait_ms)
 {
     struct agx *agx = &uplink->agx;
     enum agx_result result = agx_open(agx, door->appliance, uplink->buffer, buffer_bytes(door),
-                                      OPEN_MS);
+                                      wait_ms);
     if (result == AGX_OK && agx->welcome.needs_key) {
         struct agx_key key;
         result = AGX_ERROR_KEY;
         if (uplink->domain->key != NULL) {
             memcpy(key.id, uplink->domain->key->id, sizeof key.id);
             memcpy(key.secret, uplink->domain->key->secret, sizeof key.secret);
-            result = agx_authenticate(agx, &key, OPEN_MS);
+            result = agx_authenticate(agx, &key, wait_ms);
         }
         if (result != AGX_OK) {
             agx_close(agx);
@@ -263,6 +264,7 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
     case AGX_ACCEPTED:
         choice->prompt_tokens = event->prompt_tokens;
         if (request != NULL) {
+            request->class_name[0] = '\0';      /* the program has it */
             request_accepted(choice);
         }
         break;
@@ -334,11 +336,21 @@ static uint64_t due_us(const struct door *door, const struct uplink *uplink)
                                                             : door->connects_us;
 }
 
+static bool any_drains(const struct door *door, const struct domain *domain)
+{
+    bool drains = false;
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        drains = drains || (domain->uplinks[i].state == UPLINK_UP && domain->uplinks[i].drains);
+    }
+    return drains;
+}
+
 static void connect_uplink(struct door *door, struct uplink *uplink)
 {
     uint64_t began_us = clock_us();
     if (uplink->state == UPLINK_DOWN) {
-        open_uplink(door, uplink);
+        /* One that drains may have no successor, and the address may still take a connection. */
+        open_uplink(door, uplink, any_drains(door, uplink->domain) ? RESUME_MS : OPEN_MS);
         /* The answer comes at once: a door that has just been started serves its first client. */
         if (uplink->state == UPLINK_ASKED) {
             (void)take_next(door, uplink, OPEN_MS);
@@ -393,14 +405,23 @@ int uplinks_wait_ms(const struct door *door)
 
 /* ---- what others ask ------------------------------------------------------------------------- */
 
-const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain)
+/* Of those that are up; one that drains only where there is no other. NULL: none is. */
+static struct uplink *any_up(const struct door *door, const struct domain *domain)
 {
+    struct uplink *found = NULL;
     for (uint32_t i = 0; i < door->uplinks_count; i++) {
-        if (domain->uplinks[i].state == UPLINK_UP) {
-            return &domain->uplinks[i].agx.welcome;
+        struct uplink *uplink = &domain->uplinks[i];
+        if (uplink->state == UPLINK_UP && (found == NULL || (found->drains && !uplink->drains))) {
+            found = uplink;
         }
     }
-    return NULL;
+    return found;
+}
+
+const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain)
+{
+    const struct uplink *uplink = any_up(door, domain);
+    return uplink != NULL ? &uplink->agx.welcome : NULL;
 }
 
 bool uplink_refuse(struct request *request)
@@ -419,10 +440,8 @@ void uplink_cancel(struct choice *choice)
 
 void uplink_end_program(struct door *door, struct domain *domain, const uint8_t id[AGX_ID_BYTES])
 {
-    for (uint32_t i = 0; i < door->uplinks_count; i++) {
-        if (domain->uplinks[i].state == UPLINK_UP) {
-            (void)agx_program_end(&domain->uplinks[i].agx, id);
-            return;
-        }
+    struct uplink *uplink = any_up(door, domain);
+    if (uplink != NULL) {
+        (void)agx_program_end(&uplink->agx, id);
     }
 }
