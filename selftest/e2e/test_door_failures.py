@@ -141,7 +141,7 @@ HELD = 8                                # two on each of the door's connections
 
 def test_an_appliance_that_drains_ends_its_calls_and_others_go_to_its_successor():
     right = right_text()
-    with family(NOISE) as a, Door(NOISE, a=a) as d:
+    with family(NOISE, "limits.drain=10min") as a, Door(NOISE, a=a) as d:
         worker = a.worker
         stop(worker)
         held = [d.send("POST", COMPLETIONS, LONG) for _ in range(HELD)]

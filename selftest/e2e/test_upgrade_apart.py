@@ -15,6 +15,8 @@ from test_upgrade import Reader, ends, held_reader, without_manager
 from test_worker import PROMPT
 from upgrade import Upgrade, family
 
+DRAINS = "limits.drain=10min"
+
 
 def refuses(address):
     try:
@@ -39,7 +41,7 @@ def test_what_is_not_alike_serves_while_the_other_drains():
             ((NOISE, "limits.calls=7"), "other limits"),
             ((NOISE, "limits.connections=7"), "other limits"),
             ((NOISE, "net.send_bytes=8KiB"), "other limits")):
-        with family(NOISE, unix=True) as a:
+        with family(NOISE, DRAINS, unix=True) as a:
             idle, worker = [Client(a.tcp), Client(a.unix)], a.worker
             reader = held_reader(a)
             b = Upgrade(a, *settings)
@@ -79,7 +81,7 @@ def test_one_that_was_not_alike_is_upgraded_in_turn():
 
 
 def test_one_that_drains_ends_at_once_when_it_is_told_to_twice():
-    with family(NOISE) as a:
+    with family(NOISE, DRAINS) as a:
         reader = held_reader(a)
         b = Upgrade(a, NOISE, "limits.calls=7")
         a.wait_said("serves, and this process drains")
@@ -95,7 +97,7 @@ def test_one_that_drains_ends_at_once_when_it_is_told_to_twice():
 def test_an_old_process_that_is_told_to_end_when_the_command_has_ended():
     """The new one has said that it serves; the path of net.unix is its own."""
     for _ in range(5):
-        with family(NOISE, unix=True) as a:
+        with family(NOISE, DRAINS, unix=True) as a:
             reader = held_reader(a)
             worker = a.worker
             b = Upgrade(a, NOISE, "limits.calls=7")
@@ -109,7 +111,7 @@ def test_an_old_process_that_is_told_to_end_when_the_command_has_ended():
 
 
 def test_one_that_drains_does_not_hold_the_addresses():
-    with family(NOISE) as a:
+    with family(NOISE, DRAINS) as a:
         idle, reader = Client(a.tcp), held_reader(a)
         worker = a.worker
         b = Upgrade(a, NOISE, "limits.calls=7")
