@@ -242,7 +242,7 @@ static _Noreturn void serve(struct loop *loop, const struct boot *boot)
         keep_canaries(loop, boot->shared.control);
         ring_writer(boot, &rung);
         report(loop, &orders, boot->shared.control);
-        if (goes_on && loop_may_yield(loop)) {
+        if (goes_on && orders.yields && loop_may_yield(loop)) {
             yield(boot);
         }
     }

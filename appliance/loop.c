@@ -225,6 +225,12 @@ static uint64_t longest_wait_us(const struct loop *loop, const struct loop_order
     return orders->idle_us > TICK_US && loop_is_quiet(loop) ? orders->idle_us : TICK_US;
 }
 
+/* Connections that are not open yet are waited for. */
+static bool rests(const struct loop *loop)
+{
+    return loop->now_us < loop->rest_until_us && net_has_newcomers(&loop->net);
+}
+
 /* Waits for events and hands each to its stage, which only notes it. */
 static void gather_events(struct loop *loop, const struct loop_orders *orders)
 {
@@ -233,9 +239,7 @@ static void gather_events(struct loop *loop, const struct loop_orders *orders)
     until_us = earliest(until_us, net_next_us(&loop->net, loop->now_us));
     until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
     until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
-    until_us = loop->rest_until_us > 0 ? earliest(until_us, loop->rest_until_us) : until_us;
-    until_us = loop->leave_until_us > loop->now_us ? earliest(until_us, loop->leave_until_us)
-                                                   : until_us;
+    until_us = rests(loop) ? earliest(until_us, loop->rest_until_us) : until_us;
     until_us = until_us < loop->now_us ? loop->now_us : until_us;
     until_us += loop->skipped_us;
     uint32_t count = loop->world->wait(loop->world->self, events, WORLD_EVENTS_MAX, until_us);
@@ -374,9 +378,6 @@ static void start_draining(struct loop *loop)
 /* Clients and operators that come, or come back, are to find the other process. */
 static void leave(struct loop *loop)
 {
-    if (loop->leave_until_us == 0) {
-        loop->leave_until_us = loop->now_us + REST_US;
-    }
     textport_leave(&loop->textport);
     net_leave(&loop->net);
 }
@@ -391,15 +392,13 @@ static void start_resting(struct loop *loop)
 
 bool loop_may_yield(const struct loop *loop)
 {
-    return loop->rest_until_us > 0 &&
-           (loop->now_us >= loop->rest_until_us || !net_has_newcomers(&loop->net));
+    return loop->rest_until_us > 0 && !rests(loop);
 }
 
 /* True while there is a reason to go on. */
 static bool drain_goes_on(struct loop *loop)
 {
-    bool waits = loop->now_us < loop->leave_until_us && net_has_newcomers(&loop->net);
-    if (sched_is_idle(&loop->sched) && net_is_flushed(&loop->net) && !waits) {
+    if (sched_is_idle(&loop->sched) && net_is_flushed(&loop->net) && !rests(loop)) {
         return false;
     }
     if (loop->now_us >= loop->drain_until_us) {
@@ -429,7 +428,7 @@ bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_
     if (orders->drain) {
         start_draining(loop);
     }
-    if (orders->yields) {
+    if (orders->yields || orders->leaves) {
         start_resting(loop);
     }
     if (orders->admission != NULL) {

@@ -57,8 +57,7 @@ struct loop {
     bool serving;                   /* listeners are open */
     bool draining;
     uint64_t drain_until_us;
-    uint64_t rest_until_us;         /* 0: it accepts connections */
-    uint64_t leave_until_us;        /* 0: it does not leave */
+    uint64_t rest_until_us;         /* 0: it accepts connections, or drains */
 };
 
 /* What the keeper tells the loop. */

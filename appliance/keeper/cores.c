@@ -117,12 +117,8 @@ bool cores_begin(struct cores *cores, bool takes)
 /* Cores that die at once take no more of the machine than one for each tick does. */
 static void wait_for_turn(const struct cores *cores)
 {
-    sigset_t none;
     uint64_t lived_us = clock_us(CLOCK_MONOTONIC) - cores->since_us;
-    uint64_t rest_us = lived_us < GUARD_TICK_US ? GUARD_TICK_US - lived_us : 0;
-    const struct timespec rest = {.tv_nsec = (long)(rest_us * 1000)};
-    sigemptyset(&none);
-    (void)sigtimedwait(&none, NULL, &rest);
+    clock_rest(lived_us < GUARD_TICK_US ? GUARD_TICK_US - lived_us : 0);
 }
 
 /* One that was told to end has no successor. */

@@ -2,16 +2,16 @@
 /* What: the writer of replies as the keeper's child (writer.h). */
 #include "appliance/keeper/writer.h"
 
-#include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "appliance/clock.h"
 #include "appliance/log.h"
 #include "appliance/keeper/replies/writer.h"
 
-#define PAUSE_TICKS 10
-#define END_TRIES   100             /* of 100 ms: a disk that takes longer is not waited for */
+#define PAUSE_TICKS  10
+#define END_TRIES    100             /* a disk that takes longer is not waited for */
+#define END_PAUSE_US 100000u        /* between two of them */
 
 void writer_tick(struct writer_seat *seat)
 {
@@ -42,9 +42,6 @@ bool writer_reap(struct writer_seat *seat, pid_t pid)
 
 void writer_end(struct writer_seat *seat)
 {
-    const struct timespec pause = {.tv_nsec = 100000000};
-    sigset_t none;
-    sigemptyset(&none);
     if (seat->boot->replies_handle == 0 || seat->pid <= 0) {
         return;
     }
@@ -53,7 +50,7 @@ void writer_end(struct writer_seat *seat)
         if (i == END_TRIES - 1) {
             log_event(LOG_WARN, "the disk of limits.replies_file is slow: its writer goes on");
         }
-        (void)sigtimedwait(&none, NULL, &pause);
+        clock_rest(END_PAUSE_US);
     }
     seat->pid = -1;
 }

@@ -69,6 +69,11 @@ MUST_CHECK enum status arena_map(struct arena *arena, uint64_t size_bytes, bool 
  * executable's too, and /proc shows it by this name. Its size is sealed. -1: errno says why. */
 int arena_share(const char *name, uint64_t size_bytes);
 MUST_CHECK enum status arena_map_shared(struct arena *arena, int handle, uint64_t size_bytes);
+/* So many bytes as an arena takes them. */
+static inline uint64_t arena_ceil(uint64_t bytes)
+{
+    return (bytes + ARENA_ALIGN_BYTES - 1) & ~(uint64_t)(ARENA_ALIGN_BYTES - 1);
+}
 /* BOOT_ONLY. `count` zeroed elements of `size_bytes`, aligned to ARENA_ALIGN_BYTES. Asserts room:
  * the plan has been checked before. */
 void *arena_take(struct arena *arena, uint64_t count, uint64_t size_bytes);

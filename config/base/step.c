@@ -18,9 +18,7 @@ static uint64_t page_ceil(uint64_t bytes)
 static uint64_t section(uint64_t *end, uint64_t count, uint64_t size_bytes)
 {
     uint64_t start = *end;
-    uint64_t bytes = (count * size_bytes + ARENA_ALIGN_BYTES - 1) &
-                     ~(uint64_t)(ARENA_ALIGN_BYTES - 1);
-    *end = start + bytes;
+    *end = start + arena_ceil(count * size_bytes);
     return start;
 }
 

@@ -7,18 +7,13 @@
 
 #include "net/kept/replies.h"
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ARENA_ALIGN_BYTES - 1) / ARENA_ALIGN_BYTES * ARENA_ALIGN_BYTES;
-}
-
 struct net_reply_places net_reply_places(const struct limits *limits)
 {
     uint64_t chunks = net_reply_chunks(limits);
     struct net_reply_places places = {
-        .tokens = aligned(limits->replies * sizeof(struct net_reply))};
-    places.links = places.tokens + aligned(chunks * NET_REPLY_CHUNK * sizeof(uint32_t));
-    places.bytes = places.links + aligned(chunks * sizeof(uint32_t));
+        .tokens = arena_ceil(limits->replies * sizeof(struct net_reply))};
+    places.links = places.tokens + arena_ceil(chunks * NET_REPLY_CHUNK * sizeof(uint32_t));
+    places.bytes = places.links + arena_ceil(chunks * sizeof(uint32_t));
     return places;
 }
 

@@ -28,6 +28,7 @@ from upgrade import Upgrade, family
 
 PROMPT = list(range(3, 40))
 PROGRAM = b"outlives-restart"
+OPTIONS = {"max_tokens": 40, "program": PROGRAM, "flags": IGNORE_EOS}
 
 
 class Disk:
@@ -49,8 +50,7 @@ class Disk:
 
 def ask(a, number, again=False):
     with Client(a.tcp) as c:
-        return c.generate(number, PROMPT, max_tokens=40, program=PROGRAM, again=again,
-                          flags=IGNORE_EOS).check()
+        return c.generate(number, PROMPT, again=again, **OPTIONS).check()
 
 
 class Either:
@@ -162,18 +162,17 @@ def test_a_file_takes_no_place_of_a_connection():
 def test_a_reply_stays_with_its_domain_though_the_file_of_keys_has_another_order():
     """Domains are numbered as the file of keys names them: bob's is where alice's was."""
     swapped = "bob %s blue\nalice %s red\n" % (BOB[1].hex(), ALICE[1].hex())
-    options = {"max_tokens": 40, "program": PROGRAM, "flags": IGNORE_EOS}
     with Disk() as disk:
         with KeyFile() as path, keyed(path, disk.file) as a, Client(a.tcp, key=ALICE) as c:
-            right = c.generate(1, PROMPT, **options).check().tokens
+            right = c.generate(1, PROMPT, **OPTIONS).check().tokens
         with KeyFile(swapped) as path, keyed(path, disk.file) as a:
             for key, again in ((BOB, False), (ALICE, True)):
                 with Client(a.tcp, key=key) as c:
-                    got = c.generate(1, PROMPT, again=again, **options).check()
+                    got = c.generate(1, PROMPT, again=again, **OPTIONS).check()
                     assert got.tokens == right
         with KeyFile("bob %s blue\n" % BOB[1].hex()) as path, keyed(path, disk.file) as a:
             with Client(a.tcp, key=BOB) as c:
-                assert c.generate(1, PROMPT, again=True, **options).check().tokens == right
+                assert c.generate(1, PROMPT, again=True, **OPTIONS).check().tokens == right
             assert a.stats()["calls_replayed"] == 1
 
 
@@ -301,15 +300,25 @@ def test_a_file_that_is_cut_while_it_serves_costs_no_call():
 SYNC = "limits.replies_sync=yes"
 
 
+def first_and_writer(a, c):
+    """The tokens of a first call, which are those of each; and the writer."""
+    writer = wait_for(lambda: a.children().get("agentix-writer"), "a writer")
+    return c.generate(1, PROMPT, **OPTIONS).check().tokens, writer
+
+
+def held_end(c, number):
+    """A call of which all has come but its end."""
+    held = c.start(number, PROMPT, **OPTIONS)
+    while len(held.tokens) < 40:
+        c.step()
+    return held
+
+
 def test_ends_wait_for_the_writer_and_tokens_do_not():
-    options = {"max_tokens": 40, "program": PROGRAM, "flags": IGNORE_EOS}
     with Disk() as disk, Appliance(NOISE, disk.file, SYNC) as a, Client(a.tcp) as c:
-        writer = wait_for(lambda: a.children().get("agentix-writer"), "a writer")
-        right = c.generate(1, PROMPT, **options).check().tokens
+        right, writer = first_and_writer(a, c)
         with stopped(writer):
-            held = c.start(2, PROMPT, **options)
-            while len(held.tokens) < 40:
-                c.step()
+            held = held_end(c, 2)
             c.send(frame(PING, pack(PING, nonce=7)))    # it answers, and has not sent DONE
             while not c.pongs:
                 c.step()
@@ -319,19 +328,15 @@ def test_ends_wait_for_the_writer_and_tokens_do_not():
 
 def test_a_disk_that_fails_holds_ends_and_nothing_else():
     """A limit of the writer's file sizes stands for the disk: each write beyond it fails."""
-    options = {"max_tokens": 40, "program": PROGRAM, "flags": IGNORE_EOS}
     with Disk() as disk:
         with Appliance(NOISE, disk.file, SYNC) as a, Client(a.tcp) as c:
-            answers = {1: c.generate(1, PROMPT, **options).check().tokens}
-            writer = a.children()["agentix-writer"]
+            right, writer = first_and_writer(a, c)
             before = resource.prlimit(writer, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-            held = c.start(2, PROMPT, **options)
-            while len(held.tokens) < 40:
-                c.step()
+            held = held_end(c, 2)
             a.wait_said("limits.replies_file cannot be written")
             assert held.done is None
             resource.prlimit(writer, resource.RLIMIT_FSIZE, before)
-            answers[2] = c.finish(2).check().tokens
+            answers = {1: right, 2: c.finish(2).check().tokens}
             a.wait_said("limits.replies_file is written again")
         with Appliance(NOISE, disk.file, SYNC) as a:
             expect_known(a, answers)
@@ -360,14 +365,10 @@ def test_what_was_told_is_known_though_all_were_killed_at_once():
 
 
 def test_a_core_that_dies_while_an_end_waits_tells_it_later():
-    options = {"max_tokens": 40, "program": PROGRAM, "flags": IGNORE_EOS}
     with Disk() as disk, Appliance(NOISE, disk.file, SYNC) as a, Client(a.tcp) as c:
-        writer = wait_for(lambda: a.children().get("agentix-writer"), "a writer")
-        right = c.generate(1, PROMPT, **options).check().tokens
+        right, writer = first_and_writer(a, c)
         with stopped(writer):
-            held = c.start(2, PROMPT, **options)
-            while len(held.tokens) < 40:
-                c.step()
+            held_end(c, 2)
             core = a.core
             os.kill(core, signal.SIGKILL)
             wait_for(lambda: a.children().get("agentix-core") not in (None, core), "another core")

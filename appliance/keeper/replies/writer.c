@@ -16,18 +16,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "appliance/clock.h"
 #include "appliance/keeper/replies/header.h"
 #include "appliance/log.h"
 #include "appliance/seal/seal.h"
 
 #define RUN_PAGES 64u               /* written at once, at most */
+#define REST_US   1000000u          /* after a disk has refused */
 
 struct writer {
     const struct boot *boot;
@@ -174,14 +174,6 @@ static bool is_alone(const struct boot *boot)
     return (bell.revents & POLLHUP) != 0;
 }
 
-static void rest(void)
-{
-    const struct timespec second = {.tv_sec = 1};
-    sigset_t none;
-    sigemptyset(&none);
-    (void)sigtimedwait(&none, NULL, &second);
-}
-
 /* The keeper before this one, and its writer, have it until they end. */
 static bool lock(const struct boot *boot)
 {
@@ -223,7 +215,7 @@ _Noreturn void replies_writer_run(const struct boot *boot)
         if (write_round(&writer)) {
             goes_on = await(boot);
         } else {
-            rest();
+            clock_rest(REST_US);
             goes_on = !is_alone(boot);
         }
     }

@@ -28,15 +28,11 @@ static struct uplink *least_used(const struct door *door, const struct domain *d
 /* There is no connection that takes a call. */
 static bool refuse_for_room(struct request *request)
 {
-    const struct domain *domain = request->domain;
-    bool has_any = domain_welcome(request->door, domain) != NULL, drains = has_any;
-    for (uint32_t i = 0; i < request->door->uplinks_count; i++) {
-        drains = drains && (domain->uplinks[i].state != UPLINK_UP || domain->uplinks[i].drains);
-    }
-    return !has_any ? uplink_refuse(request)
-           : drains ? request_refuse(request, 503, NULL, "the appliance is draining")
-                    : request_refuse(request, 429, NULL,
-                                     "as many calls as this server has room for are open");
+    const struct uplink *uplink = domain_uplink(request->door, request->domain);
+    return uplink == NULL    ? uplink_refuse(request)
+           : uplink->drains ? request_refuse(request, 503, NULL, "the appliance is draining")
+                            : request_refuse(request, 429, NULL, "as many calls as this server "
+                                             "has room for are open");
 }
 
 /* True when a call of the same id and program is open: the same request again, too early. */

@@ -405,8 +405,7 @@ int uplinks_wait_ms(const struct door *door)
 
 /* ---- what others ask ------------------------------------------------------------------------- */
 
-/* Of those that are up; one that drains only where there is no other. NULL: none is. */
-static struct uplink *any_up(const struct door *door, const struct domain *domain)
+struct uplink *domain_uplink(const struct door *door, const struct domain *domain)
 {
     struct uplink *found = NULL;
     for (uint32_t i = 0; i < door->uplinks_count; i++) {
@@ -420,7 +419,7 @@ static struct uplink *any_up(const struct door *door, const struct domain *domai
 
 const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain)
 {
-    const struct uplink *uplink = any_up(door, domain);
+    const struct uplink *uplink = domain_uplink(door, domain);
     return uplink != NULL ? &uplink->agx.welcome : NULL;
 }
 
@@ -440,7 +439,7 @@ void uplink_cancel(struct choice *choice)
 
 void uplink_end_program(struct door *door, struct domain *domain, const uint8_t id[AGX_ID_BYTES])
 {
-    struct uplink *uplink = any_up(door, domain);
+    struct uplink *uplink = domain_uplink(door, domain);
     if (uplink != NULL) {
         (void)agx_program_end(&uplink->agx, id);
     }

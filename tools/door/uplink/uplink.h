@@ -10,6 +10,8 @@
 
 /* Takes memory for the uplinks of a domain. */
 MUST_CHECK enum status uplinks_begin(struct door *door, struct domain *domain);
+/* A connection that is up; one that drains only where there is no other. NULL: there is none. */
+struct uplink *domain_uplink(const struct door *door, const struct domain *domain);
 /* What the appliance says of itself to this domain; NULL: it cannot be reached now. */
 const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain);
 /* Refuses, because the appliance is away, or serves another model. Always false. */
