@@ -121,6 +121,12 @@ static enum boot_exit prepare(struct boot *boot, enum mode mode,
     if (mode == MODE_SELFTEST) {
         post_plan_memory(boot, selftest);
     }
+    if (mode == MODE_SERVE || mode == MODE_UPGRADE) {
+        exit_status = upgrade_measure(boot);
+        if (exit_status != BOOT_EXIT_OK) {
+            return exit_status;
+        }
+    }
     if (mode == MODE_UPGRADE) {
         exit_status = taker_compare(boot);
         if (exit_status != BOOT_EXIT_OK) {

@@ -46,6 +46,7 @@ struct boot {
     struct gguf_source predictor_source;    /* open until it is loaded */
     struct gguf_source source;
     struct gguf *gguf;
+    uint64_t model_digest;          /* of that model, as one that serves computes it; 0: none yet */
     struct vocab vocab;
     struct memory_plan plan;
     struct memory_plan weights_plans[2];    /* the rows of weights as in the file, and as bfloats;

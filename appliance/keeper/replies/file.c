@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "appliance/keeper/upgrade/likeness.h"
 #include "appliance/log.h"
 #include "appliance/keeper/replies/header.h"
 #include "config/base/assert.h"
@@ -226,18 +225,12 @@ static enum boot_exit fail_unlike(const struct boot *boot, const char *unlike)
     return fail(boot, BOOT_EXIT_CONFIG, why);
 }
 
-static enum boot_exit fill_header(struct replies_header *header, const struct boot *boot)
+static struct replies_header header_of(const struct boot *boot)
 {
-    struct upgrade_likeness likeness;
-    struct config_error error = {.text = "unknown"};
-    if (upgrade_likeness_fill(&likeness, boot, &error) != STATUS_OK) {
-        return fail(boot, BOOT_EXIT_MODEL, error.text);
-    }
-    *header = (struct replies_header){
+    return (struct replies_header){
         .layout = net_replies_layout(), .replies = boot->limits.replies,
         .reply_tokens = boot->limits.reply_tokens, .bytes = boot->replies.bytes,
-        .model = likeness.model};
-    return BOOT_EXIT_OK;
+        .model = boot->model_digest};
 }
 
 /* One of the right size, or a new one. */
@@ -267,12 +260,9 @@ static enum boot_exit compare(const struct boot *boot, const struct replies_head
 
 static enum boot_exit load(struct boot *boot)
 {
-    struct replies_header own;
+    const struct replies_header own = header_of(boot);
     bool is_new = false;
-    enum boot_exit exit_status = fill_header(&own, boot);
-    if (exit_status == BOOT_EXIT_OK) {
-        exit_status = compare(boot, &own, &is_new);
-    }
+    enum boot_exit exit_status = compare(boot, &own, &is_new);
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = allocate(boot, size_of(&own), is_new);
     }

@@ -54,12 +54,8 @@ void giver_listen(struct boot *boot)
 
 void giver_init(struct giver *giver, const struct boot *boot)
 {
-    struct config_error error = {.text = "unknown"};
     *giver = (struct giver){.boot = boot, .socket = -1};
-    if (upgrade_likeness_fill(&giver->likeness, boot, &error) != STATUS_OK) {
-        log_event(LOG_WARN, "no upgrade of this process is possible: %s", error.text);
-        giver->likeness.layout = 0;     /* alike to none */
-    }
+    upgrade_likeness_fill(&giver->likeness, boot);
 }
 
 void giver_forget(struct boot *boot)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "appliance/log.h"
 #include "config/base/fnv.h"
 #include "net/net.h"
 
@@ -106,23 +107,37 @@ uint64_t upgrade_own_program(void)
     return stat("/proc/self/exe", &of_file) == 0 ? digest_of(&of_file) : 0;
 }
 
-enum status upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot,
-                                  struct config_error *error)
+static enum status add_all(uint64_t *digest, const struct boot *boot, struct config_error *error)
 {
-    *likeness = (struct upgrade_likeness){
-        .layout = net_kept_layout(), .shape = shape_of(boot), .model = FNV_START,
-        .kept_bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT),
-        .pockets = boot->pockets.count};
-    TRY(add_header(&likeness->model, boot, error));
-    TRY(add_samples(&likeness->model, boot, error));
     const uint64_t arithmetic[] = {boot->engine.weights_as_bfloats, boot->engine.kv_type,
                                    boot->serves_by_gpu};
-    likeness->model = fnv_add_words(likeness->model, arithmetic, sizeof arithmetic);
+    TRY(add_header(digest, boot, error));
+    TRY(add_samples(digest, boot, error));
+    *digest = fnv_add_words(*digest, arithmetic, sizeof arithmetic);
     if (boot->serves_by_gpu) {
         const uint64_t file = file_of(boot);
-        likeness->model = fnv_add_words(likeness->model, &file, sizeof file);
+        *digest = fnv_add_words(*digest, &file, sizeof file);
     }
     return STATUS_OK;
+}
+
+enum boot_exit upgrade_measure(struct boot *boot)
+{
+    struct config_error error = {.text = "unknown"};
+    boot->model_digest = FNV_START;
+    if (add_all(&boot->model_digest, boot, &error) != STATUS_OK) {
+        log_event(LOG_ERROR, "boot failed: %s", error.text);
+        return BOOT_EXIT_MODEL;
+    }
+    return BOOT_EXIT_OK;
+}
+
+void upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot)
+{
+    *likeness = (struct upgrade_likeness){
+        .layout = net_kept_layout(), .shape = shape_of(boot), .model = boot->model_digest,
+        .kept_bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT),
+        .pockets = boot->pockets.count};
 }
 
 const char *upgrade_unlike(const struct upgrade_likeness *before,

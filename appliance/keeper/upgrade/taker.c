@@ -222,10 +222,7 @@ static enum boot_exit go_apart(struct boot *boot, const char *why)
 
 enum boot_exit taker_compare(struct boot *boot)
 {
-    struct config_error error = {.text = "unknown"};
-    if (upgrade_likeness_fill(&taker.own, boot, &error) != STATUS_OK) {
-        return fail("", error.text);
-    }
+    upgrade_likeness_fill(&taker.own, boot);
     const char *why = upgrade_unlike(&taker.offer.likeness, &taker.own);
     return why == NULL ? BOOT_EXIT_OK : go_apart(boot, why);
 }
