@@ -29,6 +29,7 @@
 #include "config/keys.h"
 #include "config/vocab/vocab.h"
 #include "config/workflow/compose.h"
+#include "net/auth/refusals.h"
 #include "net/kept/pages.h"
 #include "net/wire.h"
 
@@ -126,7 +127,8 @@ struct net_connection {
 
 struct net_reply;
 struct net_progress;
-struct net_kept_head; struct net_kept_connection;
+struct net_kept_head;
+struct net_kept_connection;
 struct net_replies {                /* how the last calls ended (net/kept/replies.c) */
     struct pages pages;             /* of records, tokens and links: a file may have them, too */
     struct net_reply *records;      /* [limits.replies] */
@@ -158,25 +160,6 @@ struct net_key {
 };
 
 #define NET_REPLY_CHUNK 16u             /* tokens */
-#define NET_REFUSALS_PER_SECOND 8       /* that are noted */
-struct net_refusal {                /* of a client, of a frame; for the log */
-    uint64_t at_us;
-    const char *what, *why;         /* constants */
-    enum world_peer_kind peer_kind;
-    uint8_t ip[16];                 /* of a LOOPBACK or REMOTE peer */
-    uint32_t uid;                   /* of a LOCAL one */
-    uint32_t key;                   /* that it has proved to have; NET_KEY_NONE: none */
-    char key_id[WIRE_KEY_ID_BYTES]; /* that it has named */
-    char name[WIRE_NAME_BYTES];     /* as in its connection */
-    uint64_t call_id;               /* 0: it is of no call */
-};
-struct net_refusals {               /* net/auth/refusal.c */
-    struct net_refusal of[NET_REFUSALS_PER_SECOND];     /* [count], the oldest first */
-    uint32_t count, in_second;
-    uint64_t second_us;             /* since when in_second counts */
-    uint64_t left_out;              /* not noted, since the last were told */
-};
-
 struct net_listener {
     int32_t handle;                 /* -1: off */
     bool is_watched, is_ready;
@@ -195,7 +178,8 @@ struct net {
     const struct workflow_encoder *encoder;
     struct net_connection *connections;     /* [limits.connections] */
     struct net_listener listeners[NET_LISTENERS_MAX];
-    bool draining, is_resting;      /* resting: accepts nothing, for another core's sake */
+    bool draining;
+    bool is_resting;                /* accepts nothing, for another core's sake */
     /* private: only net/ */
     uint32_t *order;                /* a permutation of the slots: awake, other open, free */
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
@@ -208,8 +192,12 @@ struct net {
     uint32_t keys_count;
     uint8_t decoy_secret[WIRE_SECRET_BYTES];    /* checks the proof of an unknown key id */
     bool again;                     /* work was left for the next pass: do not wait */
-    struct { bool are_there; uint64_t at; } held;   /* ends that wait; what was written then */
-    uint32_t *open_heads, open_mask;    /* open calls: (domain, program id, call id) -> slot */
+    struct {                        /* ends that wait for a disk: */
+        bool are_there;
+        uint64_t at;                /* what was written when they were last looked at */
+    } held;
+    uint32_t *open_heads;           /* open calls: (domain, program id, call id) -> slot */
+    uint32_t open_mask;
     uint64_t open_key[2];
     struct net_replies replies;
     struct net_progress *progress;  /* [limits.calls]: of open calls (net/kept/progress.c) */
@@ -233,8 +221,10 @@ uint64_t net_domain_of_key(uint32_t index);
 /* True for the domain of a user of the unix socket: its lower half is the user's number. */
 bool net_domain_is_user(uint64_t domain);
 /* A digest of the records in kept memory: a core goes on with what another one has left when both
- * have the same. And of replies alone, which a file may have. */
-uint64_t net_kept_layout(void), net_replies_layout(void);
+ * have the same. */
+uint64_t net_kept_layout(void);
+/* The same of replies alone, which a file may have. */
+uint64_t net_replies_layout(void);
 void net_replies_take(struct pages *pages, const struct limits *limits, struct arena *kept);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: notes who was refused, and why, for the log. Only net/ includes this; net.h has the record
- * and how it is taken. */
+/* What: notes who was refused, and why, for the log. Only net/ includes this; refusals.h has
+ * the record, and net.h how it is taken. */
 #include "net/net.h"
 
 /* The client of this connection, or what it has sent, is refused. O(1). */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What: the record of clients and frames that were refused (refusal.c), for the log. */
+#include <stdint.h>
+
+#include "config/base/world.h"
+#include "net/wire.h"
+
+#define NET_REFUSALS_PER_SECOND 8       /* that are noted */
+struct net_refusal {                /* of a client, of a frame; for the log */
+    uint64_t at_us;
+    const char *what, *why;         /* constants */
+    enum world_peer_kind peer_kind;
+    uint8_t ip[16];                 /* of a LOOPBACK or REMOTE peer */
+    uint32_t uid;                   /* of a LOCAL one */
+    uint32_t key;                   /* that it has proved to have; NET_KEY_NONE: none */
+    char key_id[WIRE_KEY_ID_BYTES]; /* that it has named */
+    char name[WIRE_NAME_BYTES];     /* as in its connection */
+    uint64_t call_id;               /* 0: it is of no call */
+};
+struct net_refusals {               /* net/auth/refusal.c */
+    struct net_refusal of[NET_REFUSALS_PER_SECOND];     /* [count], the oldest first */
+    uint32_t count, in_second;
+    uint64_t second_us;             /* since when in_second counts */
+    uint64_t left_out;              /* not noted, since the last were told */
+};
