@@ -107,7 +107,7 @@ uint32_t sched_view_found(const struct sched *sched, uint32_t engine, const stru
 {
     const struct kvmem_question question = {
         .call = call->slot, .salt = salt_of(sched, call), .tokens = call->tokens,
-        .count = call->prompt_tokens};
+        .count = sched_call_known(call)};
     return call->state == CALL_INTAKE
                ? kvmem_ask(engine_of(sched, engine)->kv, &question).positions
                : sched_residency_ask(engine_of(sched, engine), call, false).positions;
