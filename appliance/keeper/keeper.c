@@ -418,7 +418,8 @@ static bool load(struct keeper *keeper, enum boot_exit *exit_status)
         return false;
     }
     weights_end(weights);
-    *exit_status = replies_file_bind(keeper->boot, weights_digest(weights));
+    *exit_status = replies_file_bind(keeper->boot, weights_digest(weights),
+                                     &keeper->writer.header);
     return *exit_status == BOOT_EXIT_OK;
 }
 
@@ -441,8 +442,7 @@ static void init(struct keeper *keeper, struct boot *boot)
     cores_init(&keeper->cores);
     keeper->workers = (struct workers){.boot = boot, .begin = begin_worker, .context = keeper};
     workers_init(&keeper->workers);
-    keeper->writer = (struct writer_seat){.boot = boot, .begin = begin_writer, .context = keeper,
-                                          .pid = -1};
+    keeper->writer = (struct writer_seat){.boot = boot, .begin = begin_writer, .context = keeper};
 }
 
 enum boot_exit keeper_run(struct boot *boot)

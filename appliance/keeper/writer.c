@@ -13,6 +13,15 @@
 #define END_TRIES    100             /* a disk that takes longer is not waited for */
 #define END_PAUSE_US 100000u        /* between two of them */
 
+static void start(struct writer_seat *seat)
+{
+    seat->pid = fork();
+    if (seat->pid == 0) {
+        seat->begin(seat->context);
+        replies_writer_run(seat->boot, &seat->header);
+    }
+}
+
 void writer_tick(struct writer_seat *seat)
 {
     if (!writer_is_due(seat)) {
@@ -23,11 +32,7 @@ void writer_tick(struct writer_seat *seat)
         return;
     }
     seat->pause_ticks = PAUSE_TICKS;
-    seat->pid = fork();
-    if (seat->pid == 0) {
-        seat->begin(seat->context);
-        replies_writer_run(seat->boot);
-    }
+    start(seat);
 }
 
 bool writer_reap(struct writer_seat *seat, pid_t pid)
@@ -42,7 +47,11 @@ bool writer_reap(struct writer_seat *seat, pid_t pid)
 
 void writer_end(struct writer_seat *seat)
 {
-    if (seat->boot->replies_handle == 0 || seat->pid <= 0) {
+    bool has_died = seat->pid < 0 || (seat->pid > 0 && waitpid(seat->pid, NULL, WNOHANG) != 0);
+    if (has_died) {
+        start(seat);                /* for what that one has left */
+    }
+    if (seat->pid <= 0) {
         return;
     }
     close(seat->boot->shared.replies_bell[1]);
@@ -52,5 +61,5 @@ void writer_end(struct writer_seat *seat)
         }
         clock_rest(END_PAUSE_US);
     }
-    seat->pid = -1;
+    seat->pid = 0;
 }

@@ -8,12 +8,14 @@
 #include <sys/types.h>
 
 #include "appliance/boot/boot.h"
+#include "appliance/keeper/replies/header.h"
 
 struct writer_seat {
     struct boot *boot;
+    union replies_page header;      /* the first page of its file */
     void (*begin)(void *context);   /* called in the child first: leaves what is the parent's */
     void *context;
-    pid_t pid;                      /* -1: there is none */
+    pid_t pid;                      /* 0: there is none yet; -1: it has died */
     uint32_t pause_ticks;           /* before there is one */
 };
 

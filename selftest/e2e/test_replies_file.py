@@ -295,6 +295,19 @@ def test_a_file_that_is_cut_while_it_serves_costs_no_call():
             expect_known(a, answers)
 
 
+def test_a_file_that_was_cut_before_its_writer_died_is_written_again():
+    with Disk() as disk:
+        with Appliance(NOISE, disk.file) as a:
+            answers = {1: ask(a, 1).tokens}
+            writer = wait_for(lambda: a.children().get("agentix-writer"), "a writer")
+            os.truncate(disk.path, 0)
+            os.kill(writer, signal.SIGKILL)
+            a.wait_said("limits.replies_file was cut")
+            assert a.stop() == 0
+        with Appliance(NOISE, disk.file) as a:
+            expect_known(a, answers)
+
+
 # ---- the end of a call waits for the disk --------------------------------------------------------
 
 SYNC = "limits.replies_sync=yes"

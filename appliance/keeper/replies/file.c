@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "appliance/log.h"
-#include "appliance/keeper/replies/header.h"
 #include "config/base/assert.h"
 #include "net/net.h"
 
@@ -189,13 +188,11 @@ static enum boot_exit allocate(const struct boot *boot, uint64_t bytes, bool is_
 
 /* ---- header and replies ---------------------------------------------------------------------- */
 
-static enum boot_exit write_header(const struct boot *boot, struct replies_header header)
+static enum boot_exit write_header(const struct boot *boot, union replies_page *page)
 {
-    union replies_page page = {.bytes = {0}};
-    replies_header_end(&header);
-    page.header = header;
-    if (pwrite(boot->replies_handle, page.bytes, sizeof page.bytes, 0) !=
-            (ssize_t)sizeof page.bytes || fdatasync(boot->replies_handle) != 0) {
+    replies_header_end(&page->header);
+    if (pwrite(boot->replies_handle, page->bytes, sizeof page->bytes, 0) !=
+            (ssize_t)sizeof page->bytes || fdatasync(boot->replies_handle) != 0) {
         return fail_errno(boot, "its header cannot be written");
     }
     return BOOT_EXIT_OK;
@@ -267,7 +264,9 @@ static enum boot_exit load(struct boot *boot)
         exit_status = allocate(boot, size_of(&own), is_new);
     }
     if (exit_status == BOOT_EXIT_OK && is_new) {
-        exit_status = write_header(boot, own);
+        union replies_page page = {.bytes = {0}};
+        page.header = own;
+        exit_status = write_header(boot, &page);
     }
     /* An upgrade takes kept memory as it is. What is in a new file was not made for this model. */
     if (exit_status == BOOT_EXIT_OK && !boot->is_upgrade && !is_new &&
@@ -292,20 +291,24 @@ enum boot_exit replies_file_load(struct boot *boot)
     return exit_status;
 }
 
-enum boot_exit replies_file_bind(const struct boot *boot, uint64_t weights)
+enum boot_exit replies_file_bind(const struct boot *boot, uint64_t weights,
+                                 union replies_page *page)
 {
-    union replies_page page;
-    if (boot->replies_handle == 0 || weights == 0) {
+    if (boot->replies_handle == 0) {
         return BOOT_EXIT_OK;
     }
-    if (!read_whole(boot, page.bytes, sizeof page.bytes, 0)) {
+    if (!read_whole(boot, page->bytes, sizeof page->bytes, 0)) {
         return fail_errno(boot, "cannot be read");
     }
-    struct replies_header own = page.header;
+    struct replies_header own = page->header;
     own.weights = weights;
-    const char *unlike = replies_header_unlike(&page.header, &own);
+    const char *unlike = replies_header_unlike(&page->header, &own);
     if (unlike != NULL) {
         return fail_unlike(boot, unlike);
     }
-    return page.header.weights == weights ? BOOT_EXIT_OK : write_header(boot, own);
+    if (weights == 0 || page->header.weights == weights) {
+        return BOOT_EXIT_OK;
+    }
+    page->header.weights = weights;
+    return write_header(boot, page);
 }

@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "appliance/clock.h"
-#include "appliance/keeper/replies/header.h"
 #include "appliance/log.h"
 #include "appliance/seal/seal.h"
 
@@ -31,7 +30,7 @@
 
 struct writer {
     const struct boot *boot;
-    union replies_page header;      /* of the file, as it was at the start */
+    const union replies_page *header;
     bool syncs;
     bool has_failed;                /* the last round; the log says so once */
     bool is_gone;                   /* the file has no name any more; the same */
@@ -119,7 +118,7 @@ static void look_at_file(struct writer *writer)
     if ((uint64_t)stat.st_size < PAGES_BYTES + pages->bytes) {
         log_event(LOG_ERROR, "limits.replies_file was cut to %llu bytes: it is written again",
                   (unsigned long long)stat.st_size);
-        (void)!pwrite(writer->boot->replies_handle, &writer->header, sizeof writer->header, 0);
+        (void)!pwrite(writer->boot->replies_handle, writer->header, sizeof *writer->header, 0);
         write_all_again(pages);
     }
     if (stat.st_nlink == 0 && !writer->is_gone) {
@@ -185,14 +184,12 @@ static bool lock(const struct boot *boot)
     return rc == 0;
 }
 
-static void prepare(struct writer *writer)
+static void prepare(const struct boot *boot)
 {
-    const struct boot *boot = writer->boot;
     prctl(PR_SET_NAME, "agentix-writer");
     log_role("writer");
-    if (!lock(boot) || pread(boot->replies_handle, &writer->header, sizeof writer->header, 0) !=
-                           (ssize_t)sizeof writer->header) {
-        log_event(LOG_ERROR, "limits.replies_file cannot be locked and read: error %d", errno);
+    if (!lock(boot)) {
+        log_event(LOG_ERROR, "limits.replies_file cannot be locked: error %d", errno);
         _exit(BOOT_EXIT_SYSTEM);
     }
     enum boot_exit sealed = seal_prepare(boot);
@@ -204,13 +201,13 @@ static void prepare(struct writer *writer)
     }
 }
 
-_Noreturn void replies_writer_run(const struct boot *boot)
+_Noreturn void replies_writer_run(const struct boot *boot, const union replies_page *header)
 {
-    static struct writer writer;
-    writer = (struct writer){.boot = boot, .syncs = option_limits_replies_sync(&boot->options) ==
-                                                   OPTION_LIMITS_REPLIES_SYNC_YES};
+    struct writer writer = {.boot = boot, .header = header,
+                            .syncs = option_limits_replies_sync(&boot->options) ==
+                                     OPTION_LIMITS_REPLIES_SYNC_YES};
     bool goes_on = true;
-    prepare(&writer);
+    prepare(boot);
     while (goes_on) {
         if (write_round(&writer)) {
             goes_on = await(boot);

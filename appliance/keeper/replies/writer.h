@@ -11,5 +11,7 @@
  * what they had kept is written first.
  */
 #include "appliance/boot/boot.h"
+#include "appliance/keeper/replies/header.h"
 
-_Noreturn void replies_writer_run(const struct boot *boot);
+/* `header`: the first page of the file, should that be cut. */
+_Noreturn void replies_writer_run(const struct boot *boot, const union replies_page *header);
