@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the part of the process table that outlives the core: whose each entry is, what it has had,
- * and the name of its class. The next core takes it up before the first call comes (program.c).
+ * the name of its class, and what its key is made of; and the clock of the ideal system. The next
+ * core takes it up before the first call comes (program.c).
  *
- * Death: an entry has two versions. A change writes the one that does not hold, with its check
- * word, and then one number, which makes it hold: a death at any instruction leaves the version
- * before or the one after. What was garbled by something else is as if it had not been.
- * Not kept: what policies with keys know of a program (key.c); what drafts, classes and levels have
- * learnt.
+ * Death: an entry has two versions, and so has the clock. A change writes the one that does not
+ * hold, with its check word, and then one number, which makes it hold: a death at any instruction
+ * leaves the version before or the one after. What was garbled by something else is as if it had
+ * not been.
+ * Not kept: what drafts, classes and levels have learnt; programs of the ideal system that the
+ * process table has forgotten.
  * Bounds: 200 bytes for each change.
  */
 #include "sched/kept.h"
@@ -22,22 +24,42 @@ STATIC_ASSERT(sizeof(struct sched_kept_version) % 8 == 0 &&
                       sizeof(struct sched_kept_version),
               "no padding in what is digested");
 
+#define CLOCK UINT32_MAX            /* in place of an entry's number */
+
 void sched_kept_plan_memory(struct memory_plan *plan, uint32_t programs)
 {
     memory_plan_add(plan, MEMORY_KEPT, "sched kept programs", programs,
                     sizeof(struct sched_kept_program));
+    memory_plan_add(plan, MEMORY_KEPT, "sched kept clock", 1, sizeof(struct sched_kept_clock));
 }
 
 void sched_kept_init(struct sched *sched, struct arena *kept)
 {
     sched->kept = arena_take(kept, sched->settings.programs, sizeof *sched->kept);
+    sched->kept_clock = arena_take(kept, 1, sizeof *sched->kept_clock);
 }
 
 /* Never 0, which stands for none. */
-static uint64_t check_of(uint32_t program, const struct sched_kept_version *version)
+static uint64_t check_of(uint32_t entry, const void *version, uint64_t bytes)
 {
-    return fnv_add_words(FNV_START + program, version,
-                         offsetof(struct sched_kept_version, check)) | 1;
+    return fnv_add_words(FNV_START + entry, version, bytes) | 1;
+}
+
+static uint64_t check_of_program(uint32_t program, const struct sched_kept_version *version)
+{
+    return check_of(program, version, offsetof(struct sched_kept_version, check));
+}
+
+static uint64_t check_of_clock(const struct sched_kept_clock_version *version)
+{
+    return check_of(CLOCK, version, offsetof(struct sched_kept_clock_version, check));
+}
+
+/* Whatever the number stands for holds from now on. */
+static void hold(uint64_t *number, uint64_t next)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);    /* a death keeps the order of stores */
+    *number = next;
 }
 
 /* The version that does not hold, empty. */
@@ -53,9 +75,8 @@ static struct sched_kept_version *open_version(struct sched *sched, uint32_t pro
 static void close_version(struct sched *sched, uint32_t program,
                           struct sched_kept_version *version)
 {
-    version->check = check_of(program, version);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);    /* a death keeps the order of stores */
-    sched->kept[program].number = version->number;
+    version->check = check_of_program(program, version);
+    hold(&sched->kept[program].number, version->number);
 }
 
 void sched_kept_note(struct sched *sched, uint32_t index)
@@ -76,6 +97,11 @@ void sched_kept_note(struct sched *sched, uint32_t index)
     if (class != NULL) {
         memcpy(version->class_name, class->name, sizeof version->class_name);
     }
+    version->policy = sched->settings.policy;
+    version->cost_foreseen = program->cost_foreseen;
+    version->cost = program->cost;
+    version->served = program->served;
+    version->key_base = program->key_base;
     version->calls_ended = program->calls_ended;
     version->in_use = 1;
     close_version(sched, index, version);
@@ -94,9 +120,27 @@ void sched_kept_end(struct sched *sched, uint32_t index)
     close_version(sched, index, open_version(sched, index));
 }
 
+void sched_kept_note_clock(struct sched *sched)
+{
+    struct sched_kept_clock *kept = sched->kept_clock;
+    struct sched_kept_clock_version *version = &kept->versions[(kept->number + 1) % 2];
+    *version = (struct sched_kept_clock_version){.number = kept->number + 1,
+                                                 .virtual_time = sched->ideal.virtual_time};
+    version->check = check_of_clock(version);
+    hold(&kept->number, version->number);
+}
+
+const struct sched_kept_clock_version *sched_kept_recall_clock(const struct sched *sched)
+{
+    const struct sched_kept_clock *kept = sched->kept_clock;
+    const struct sched_kept_clock_version *holds = &kept->versions[kept->number % 2];
+    bool is_right = holds->check == check_of_clock(holds) && holds->number == kept->number;
+    return is_right ? holds : NULL;
+}
+
 static bool is_whole(uint32_t program, const struct sched_kept_version *version)
 {
-    return version->check == check_of(program, version);
+    return version->check == check_of_program(program, version);
 }
 
 const struct sched_kept_version *sched_kept_recall(const struct sched *sched, uint32_t index)
@@ -120,5 +164,7 @@ void sched_kept_check(const struct sched *sched)
         /* What was halved since the last change is not noted. */
         ASSERT(kept == NULL || kept->service_us >= program->attained_us);
         ASSERT(kept == NULL || kept->calls_ended == program->calls_ended);
+        ASSERT(kept == NULL || (kept->cost == program->cost && kept->served == program->served &&
+                                kept->key_base == program->key_base));
     }
 }

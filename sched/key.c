@@ -14,7 +14,7 @@
  *            round. Wall-clock time would run ahead of what is served (docs/decisions/0060)
  *   lift     (VTC) a program that comes with no call open begins with the smallest counter of those
  *            of its tenant that have calls open that can run: what it did not ask for it has not
- *            saved up
+ *            saved up. One whose call goes on after a core's death has not been away
  *
  * Bounds: O(log programs) for each program that arrives or was in the step.
  */
@@ -104,7 +104,7 @@ void sched_key_arrive(struct sched *sched, const struct call *call, uint64_t now
     if (sched_policy_cost(sched) == SCHED_COST_NONE) {
         return;
     }
-    if (sched_policy_lifts(sched) && program->active_calls == 1) {
+    if (sched_policy_lifts(sched) && program->active_calls == 1 && !call->goes_on) {
         lift(sched, program);
     }
     if (program->cost > 0) {
@@ -125,9 +125,10 @@ static void serve(struct sched *sched, const struct call *call, uint64_t cost)
 
 void sched_key_admit(struct sched *sched, const struct call *call)
 {
-    if (sched_policy_cost(sched) == SCHED_COST_TOKENS) {
+    if (sched_policy_cost(sched) == SCHED_COST_TOKENS && call->generated_tokens == 0) {
         serve(sched, call, call->prompt_tokens);
         sched->served = sched_sum(sched->served, call->prompt_tokens);
+        sched_kept_note(sched, call->program);
     }
 }
 
@@ -158,6 +159,7 @@ void sched_key_advance(const struct sched_engine *engine, uint64_t duration_us, 
                          sched_policy_cost(sched) == SCHED_COST_TOKENS;     /* no KV is one */
         sched_ideal_advance(&sched->ideal, is_served ? sched->served : capacity,
                             engine->step_submitted_us, duration_us);
+        sched_kept_note_clock(sched);
     }
     sched->served = 0;
     sched->clock_due = false;
@@ -190,6 +192,7 @@ static void retag(struct sched *sched, uint32_t index, uint64_t now_us)
         over = over > 0 ? sched_sum(over, over) : program->cost_foreseen / OVER_PART + 1;
         program->cost = sched_sum(program->cost_foreseen, over);
     }
+    program->kept_is_behind = true;
     move_tag(sched, index, now_us);
 }
 
@@ -204,6 +207,7 @@ void sched_key_foresee(struct sched *sched, uint32_t index, const struct sched_s
     }
     program->cost = sched_sum(program->cost, foreseen - program->cost_foreseen);
     program->cost_foreseen = foreseen;
+    sched_kept_note(sched, index);
     move_tag(sched, index, now_us);
     const struct call *call = sched_member_any_call(sched, index);
     if (call != NULL) {
@@ -227,6 +231,37 @@ void sched_key_rest(struct sched *sched, uint64_t now_us)
 {
     if (sched_policy_has_tags(sched->settings.policy) && !sched->clock_due) {
         sched_ideal_rest(&sched->ideal, now_us);
+        sched_kept_note_clock(sched);
+    }
+}
+
+/* ---- after another core ---------------------------------------------------------------------- */
+
+void sched_key_take_up_clock(struct sched *sched)
+{
+    const struct sched_kept_clock_version *kept = sched_kept_recall_clock(sched);
+    if (kept != NULL && sched_policy_has_tags(sched->settings.policy)) {
+        sched->ideal.virtual_time = kept->virtual_time;
+    }
+}
+
+/* It goes on with its cost and its tag, and where the clock has not reached that, in the ideal
+ * system. */
+void sched_key_take_up(struct sched *sched, uint32_t index,
+                       const struct sched_kept_version *kept, uint64_t now_us)
+{
+    struct program *program = &sched->programs[index];
+    if (kept->policy != sched->settings.policy ||
+        sched_policy_cost(sched) == SCHED_COST_NONE) {
+        return;
+    }
+    program->cost_foreseen = kept->cost_foreseen;
+    program->cost = kept->cost;
+    program->served = kept->served;
+    program->key_base = kept->key_base;
+    if (program->cost > 0 && sched_policy_has_tags(sched->settings.policy) &&
+        sched_policy_tag(sched, program) > sched->ideal.virtual_time) {
+        enter(sched, index, now_us);
     }
 }
 

@@ -288,6 +288,7 @@ static void restore(struct sched *sched, uint32_t index, const struct sched_kept
     program->last_completion_us = not_after(kept->last_completion_us, now_us);
     program->spent = kept->spent;
     program->calls_ended = kept->calls_ended;
+    sched_key_take_up(sched, index, kept, now_us);
     sched_kept_note(sched, index);
 }
 
@@ -296,6 +297,7 @@ void sched_program_take_up(struct sched *sched, uint64_t now_us)
 {
     ASSERT(sched->programs_count == 0);
     sched->program_free = SCHED_PROGRAM_NONE;
+    sched_key_take_up_clock(sched);
     for (uint32_t i = sched->settings.programs; i-- > 0;) {
         const struct sched_kept_version *found = sched_kept_recall(sched, i);
         struct sched_kept_version kept = found != NULL ? *found : (struct sched_kept_version){0};

@@ -148,6 +148,7 @@ struct sched {
     struct sched_engine *engines;   /* [settings.engines] */
     struct program *programs;       /* [settings.programs] */
     struct sched_kept_program *kept;    /* [settings.programs] what outlives the core (kept.h) */
+    struct sched_kept_clock *kept_clock;
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
     struct sched_services services; /* of idle and ended programs: levels are learnt from them */
     struct sched_tenants tenants;

@@ -197,7 +197,7 @@ struct call {
     uint32_t workflow, instance;    /* that it is called for; CALL_NONE: it has a client's frame */
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t thread;                /* the client's number of the program thread; for statistics */
-    bool want_text;
+    bool want_text, goes_on;        /* a core that has died had the call, too */
     bool want_control, want_drafts; /* that of control tokens, too; what drafts brought */
     uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string, */
     uint32_t stop_text_before;      /* and those whose text lies before it */

@@ -9,14 +9,14 @@
  *
  * Replies have a number of their own: they may be in a file, which the next version is to read.
  *
- * records: ec761c1f616c42cc
+ * records: 7915623a58ecd329
  */
 #include "config/base/fnv.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 
-#define LAYOUT         3u
+#define LAYOUT         4u
 #define REPLIES_LAYOUT 1u
 
 uint64_t net_replies_layout(void)

@@ -186,6 +186,7 @@ static void fill(struct call *call, const struct net_progress *progress)
     memcpy(call->program_id, progress->program_id, sizeof call->program_id);
     call->deadline_us = progress->deadline_us;
     call->arrived_us = progress->arrived_us;
+    call->goes_on = true;
     call->prompt_tokens = progress->prompt_tokens;
     call->max_tokens = progress->max_tokens;
     call->thread = progress->thread;

@@ -251,8 +251,8 @@ static void settle_jobs(struct sched_engine *engine, uint64_t now_us)
         }
         if (call != NULL) {
             sched_job_settle_others(engine, call->program, now_us);
-            sched_kept_settle(engine->sched, call->program);
             sched_key_settle(engine->sched, call, now_us);
+            sched_kept_settle(engine->sched, call->program);
         }
     }
 }

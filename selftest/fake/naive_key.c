@@ -195,7 +195,8 @@ void naive_key_arrive(struct naive *m, const struct naive_call *call)
     if (!counts(m)) {
         return;
     }
-    if (m->set.policy == SCHED_VTC && open_calls(m, call->program, false) == 1) {
+    if (m->set.policy == SCHED_VTC && open_calls(m, call->program, false) == 1 &&
+        !call->goes_on) {
         lift(m, call->program, call->tenant);
     }
     if (account->cost == 0) {
@@ -216,6 +217,23 @@ void naive_key_meet(struct naive *m, uint32_t program)
     m->accounts[program] = (struct naive_account){.cost = 0};
 }
 
+void naive_key_take_up(struct naive *m, uint32_t index, const struct program *program)
+{
+    const struct sched_ideal *ideal = &m->sched->ideal;
+    struct naive_account *account = &m->accounts[index];
+    *account = (struct naive_account){
+        .foreseen = program->cost_foreseen, .cost = program->cost, .served = program->served,
+        .base = program->key_base, .salt = ++m->salts};
+    account->key = key_now(m, index);
+    if (has_tags(m)) {
+        m->clock = ideal->virtual_time;
+        m->clock_rest = ideal->remainder;
+    }
+    if (program->in_use && has_tags(m) && sched_ideal_has(ideal, program->ideal, index)) {
+        enter(m, index);
+    }
+}
+
 void naive_key_ended(struct naive *m)
 {
     if (has_tags(m) && open_calls(m, 0, true) == 0) {
@@ -225,7 +243,7 @@ void naive_key_ended(struct naive *m)
 
 void naive_key_admit(struct naive *m, const struct naive_call *call)
 {
-    if (counts_tokens(m)) {
+    if (counts_tokens(m) && call->generated == 0) {
         m->accounts[call->program].served += call->prompt;
         m->served += call->prompt;
     }

@@ -40,6 +40,7 @@ struct naive_call {
     uint64_t key;                   /* of SRPT: remaining work */
     uint64_t cost;                  /* of its program, as foretold; 0: unknown */
     uint32_t output;                /* tokens, as foretold; 0: unknown */
+    bool goes_on;                   /* a core that has died had it, too */
     /* What net sets. */
     bool paused, cancel, stop_text;
     uint32_t stop_text_tokens;
@@ -166,6 +167,8 @@ void naive_decay(struct naive *m, uint32_t program);
 void naive_promote_all(struct naive *m);
 /* The entry of the process table is another program's from now on. */
 void naive_key_meet(struct naive *m, uint32_t program);
+/* As the real one has taken it up from a core that has died. */
+void naive_key_take_up(struct naive *m, uint32_t index, const struct program *program);
 /* Takes over which programs are active now. */
 void naive_follow_active(struct naive *m);
 /* The time is `now`, and the queues are as they were when the plan began. `planned`: the real plan

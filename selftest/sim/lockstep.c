@@ -247,6 +247,7 @@ static void arrive(struct sim *sim, uint32_t index, bool is_doomed)
     uint64_t cost = counts_tokens ? predicted->tokens : predicted->rounds;
     naive_arrive(naive, index, &(struct naive_call){
         .generated = call->generated_tokens,    /* left by a core that has died */
+        .goes_on = call->goes_on,
         .program = call->program, .engine = call->engine,
         .tenant = sim->loop.sched.programs[call->program].tenant,
         .prompt = call->prompt_tokens, .max = call->max_tokens, .deadline = call->deadline_us,
@@ -324,6 +325,7 @@ static void take_accounts(struct sim *sim)
         naive->service[i] = program->service_us;
         naive->wait[i] = program->wait_us;
         naive->halved[i] = program->halved_us;
+        naive_key_take_up(naive, i, program);
     }
 }
 

@@ -94,6 +94,7 @@ struct sim {
     bool knows_canary[SIM_ENGINES_MAX];     /* for it, */
     uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
     struct program left[SIM_PROGRAMS_MAX];      /* by the last core that had ended a pass */
+    uint64_t left_clock;                        /* the same, of the ideal system */
     int32_t kept_handles[SIM_CONNECTIONS_MAX];  /* by net's slot; 0: none */
     /* the world */
     struct world world;

@@ -12,6 +12,7 @@ void sim_programs_leave(struct sim *sim)
 {
     if (!sim->is_building) {
         memcpy(sim->left, sim->loop.sched.programs, sim->limits.programs * sizeof sim->left[0]);
+        sim->left_clock = sim->loop.sched.ideal.virtual_time;
     }
 }
 
@@ -33,10 +34,19 @@ static void expect_same(struct sim *sim, uint32_t index)
                          memcmp(&now->spent, &before->spent, sizeof now->spent) == 0,
                 INVARIANT_PROGRAMS, "program %u: calls %u, before the death %u", index,
                 now->calls_ended, before->calls_ended);
+    SIM_REQUIRE(sim, now->cost == before->cost && now->cost_foreseen == before->cost_foreseen &&
+                         now->served == before->served && now->key_base == before->key_base,
+                INVARIANT_PROGRAMS, "program %u: %llu of %llu from %llu on, before the death %llu",
+                index, (unsigned long long)now->served, (unsigned long long)now->cost,
+                (unsigned long long)now->key_base, (unsigned long long)before->served);
 }
 
 void sim_programs_meet(struct sim *sim)
 {
+    SIM_REQUIRE(sim, sim->loop.sched.ideal.virtual_time == sim->left_clock, INVARIANT_PROGRAMS,
+                "the clock of the ideal system is at %llu, before the death at %llu",
+                (unsigned long long)sim->loop.sched.ideal.virtual_time,
+                (unsigned long long)sim->left_clock);
     for (uint32_t i = 0; i < sim->limits.programs; i++) {
         SIM_REQUIRE(sim, sim->loop.sched.programs[i].in_use == sim->left[i].in_use,
                     INVARIANT_PROGRAMS, "entry %u is in use before a death or after it", i);

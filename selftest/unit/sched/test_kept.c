@@ -10,6 +10,7 @@
 #include "selftest/unit/sched/bench.h"
 
 #include "sched/kept.h"
+#include "sched/policy.h"
 #include "sched/program.h"
 
 enum { PROGRAMS = 8, ROUNDS = 4000, WORDS = 1 << 10 };
@@ -106,6 +107,93 @@ static void test_next_call_of_a_long_program_comes_after_a_short_ones(void **sta
     bench_intake(bench);
     assert_int_equal(bench_at(bench, of_short)->queue, 0);
     assert_true(bench_at(bench, of_long)->queue > 0);
+}
+
+/* What the key of a program is made of, and when the ideal system lets it go. */
+static void test_keys_and_the_clock_are_as_they_were(void **state)
+{
+    (void)state;
+    static const enum sched_policy policies[] = {SCHED_JUSTITIA, SCHED_JUSTITIA_C, SCHED_VTC,
+                                                 SCHED_SRJF};
+    for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        struct bench *bench = begin(policies[i]);
+        serve(bench, 1, 3, false);
+        serve(bench, 2, 2, false);
+        const struct program was[] = {*program_of(bench, 1), *program_of(bench, 2)};
+        const uint64_t clock = bench->sched.ideal.virtual_time;
+        const uint64_t weights = bench->sched.ideal.weights;
+        assert_true(was[0].cost > 0 && was[0].served > 0);
+        assert_true((clock > 0) == sched_policy_has_tags(policies[i]));
+        for (uint32_t deaths = 0; deaths < 3; deaths++) {
+            bench = begin_core(policies[i]);
+            assert_int_equal(bench->sched.ideal.virtual_time, clock);
+            assert_int_equal(bench->sched.ideal.weights, weights);
+            for (uint32_t p = 0; p < 2; p++) {
+                const struct program *now = program_of(bench, p + 1);
+                assert_int_equal(now->cost, was[p].cost);
+                assert_int_equal(now->served, was[p].served);
+                assert_int_equal(now->key_base, was[p].key_base);
+            }
+        }
+        serve(bench, 3, 1, false);              /* it comes when it comes, not at the beginning */
+        assert_true(program_of(bench, 3)->key_base >= clock);
+    }
+}
+
+/* A key of one policy means nothing to another. */
+static void test_keys_are_of_their_policy(void **state)
+{
+    (void)state;
+    struct bench *bench = begin(SCHED_JUSTITIA);
+    serve(bench, 1, 3, false);
+    uint64_t service_us = program_of(bench, 1)->attained_us;
+    bench = begin_core(SCHED_VTC);
+    assert_int_equal(program_of(bench, 1)->service_us, service_us);
+    assert_int_equal(program_of(bench, 1)->cost, 0);
+    assert_int_equal(program_of(bench, 1)->key_base, 0);
+}
+
+/* A call that has so many tokens; as net takes it up, if it goes on. */
+static void send_open(struct bench *bench, uint32_t number, uint32_t tokens, bool goes_on)
+{
+    uint32_t call = bench_take(bench, number, 4, 40, number);
+    bench_at(bench, call)->generated_tokens = bench_at(bench, call)->published_tokens = tokens;
+    bench_at(bench, call)->goes_on = goes_on;
+    bench_send(bench, call);
+    bench_intake(bench);
+}
+
+/* VTC: program 1 has had much, 2 little. A call of 2 that comes anew begins where 1 is; one that
+ * was open when the core died has not been away, whichever of the two is taken up first. */
+static void test_call_that_goes_on_is_not_lifted(void **state)
+{
+    (void)state;
+    for (uint32_t goes_on = 0; goes_on < 2; goes_on++) {
+        struct bench *bench = begin(SCHED_VTC);
+        serve(bench, 1, 8, true);
+        serve(bench, 2, 1, true);
+        bench = begin_core(SCHED_VTC);
+        uint64_t had = program_of(bench, 2)->served;
+        send_open(bench, 1, 0, true);
+        send_open(bench, 2, 0, goes_on);
+        const struct program *of_much = program_of(bench, 1), *of_little = program_of(bench, 2);
+        assert_true(of_much->served > had);
+        assert_int_equal(of_little->key_base + of_little->served,
+                         goes_on ? had : of_much->key_base + of_much->served);
+    }
+}
+
+/* VTC: a prompt counts once, though two cores admit the call. */
+static void test_prompt_of_a_call_that_goes_on_has_counted(void **state)
+{
+    (void)state;
+    struct bench *bench = begin(SCHED_VTC);
+    serve(bench, 1, 3, false);
+    uint64_t had = program_of(bench, 1)->served;
+    bench = begin_core(SCHED_VTC);
+    send_open(bench, 1, 2, true);
+    assert_true(bench_launch(bench));
+    assert_int_equal(program_of(bench, 1)->served, had);
 }
 
 static void test_program_that_has_ended_stays_ended(void **state)
@@ -262,6 +350,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs_are_as_they_were),
         cmocka_unit_test(test_next_call_of_a_long_program_comes_after_a_short_ones),
+        cmocka_unit_test(test_keys_and_the_clock_are_as_they_were),
+        cmocka_unit_test(test_keys_are_of_their_policy),
+        cmocka_unit_test(test_call_that_goes_on_is_not_lifted),
+        cmocka_unit_test(test_prompt_of_a_call_that_goes_on_has_counted),
         cmocka_unit_test(test_program_that_has_ended_stays_ended),
         cmocka_unit_test(test_programs_without_room_are_given_up),
         cmocka_unit_test(test_death_at_any_moment_leaves_programs_that_were),
