@@ -19,7 +19,7 @@ static void begin(struct text *line, uint64_t wall_us, uint64_t at_us)
     text_add(line, "core warn refused ");
 }
 
-static void add_who(struct text *line, const struct net *net, const struct net_refusal *refusal)
+static void add_who(struct text *line, const struct net_refusal *refusal)
 {
     text_add(line, " from=");
     text_add_peer(line, refusal->peer_kind, refusal->ip);
@@ -27,13 +27,10 @@ static void add_who(struct text *line, const struct net *net, const struct net_r
         text_add(line, " user:");
         text_add_u64(line, refusal->uid);
     }
-    if (refusal->key != NET_KEY_NONE) {
-        text_add(line, " key=");
-        text_add_name(line, net->keys[refusal->key].id, WIRE_KEY_ID_BYTES, WIRE_KEY_ID_BYTES);
-    } else if (refusal->key_id[0] != '\0') {
+    if (refusal->key_id[0] != '\0') {
         text_add(line, " key=");
         text_add_name(line, refusal->key_id, WIRE_KEY_ID_BYTES, WIRE_KEY_ID_BYTES);
-        text_add(line, "?");
+        text_add(line, refusal->is_proven ? "" : "?");
     }
     if (refusal->name[0] != '\0') {
         text_add(line, " name=");
@@ -41,13 +38,13 @@ static void add_who(struct text *line, const struct net *net, const struct net_r
     }
 }
 
-void refused_line(struct text *line, const struct net *net, const struct net_refusal *refusal,
+void refused_line(struct text *line, const struct net_refusal *refusal,
                   const struct refused_moment *moment)
 {
     uint64_t ago_us = moment->now_us - refusal->at_us;
     begin(line, moment->wall_us - ago_us, refusal->at_us);
     text_add(line, refusal->what);
-    add_who(line, net, refusal);
+    add_who(line, refusal);
     if (refusal->call_id != 0) {
         text_add(line, " id=");
         text_add_u64(line, refusal->call_id);
@@ -64,7 +61,7 @@ void refused_tell(struct net *net, const struct refused_moment *moment)
     struct text line;
     while (net_refusal_take(net, &refusal)) {
         text_init(&line, bytes, sizeof bytes);
-        refused_line(&line, net, &refusal, moment);
+        refused_line(&line, &refusal, moment);
         log_line(bytes, line.length);
     }
     uint64_t left_out = net_refusal_take_left_out(net, moment->now_us);

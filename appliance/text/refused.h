@@ -11,7 +11,7 @@ struct refused_moment {
 };
 
 /* One line, with its line end. */
-void refused_line(struct text *line, const struct net *net, const struct net_refusal *refusal,
+void refused_line(struct text *line, const struct net_refusal *refusal,
                   const struct refused_moment *moment);
 /* Writes what net has noted since to the log. At most NET_REFUSALS_PER_SECOND + 1 lines. */
 void refused_tell(struct net *net, const struct refused_moment *moment);

@@ -25,7 +25,7 @@ static struct net_refusal *add(struct net *net, uint64_t now_us)
     }
     refusals->in_second++;
     struct net_refusal *refusal = &refusals->of[refusals->count++];
-    *refusal = (struct net_refusal){.at_us = now_us, .key = NET_KEY_NONE};
+    *refusal = (struct net_refusal){.at_us = now_us};
     return refusal;
 }
 
@@ -38,9 +38,10 @@ static struct net_refusal *add_client(struct net *net, const struct net_connecti
         refusal->what = connection->state == NET_OPEN ? "frame" : "handshake";
         refusal->peer_kind = connection->peer_kind;
         refusal->uid = (uint32_t)connection->domain;
-        refusal->key = connection->key;
+        refusal->is_proven = connection->key != NET_KEY_NONE;
         memcpy(refusal->ip, connection->ip, sizeof refusal->ip);
-        memcpy(refusal->key_id, connection->key_id, sizeof refusal->key_id);
+        memcpy(refusal->key_id, refusal->is_proven ? net->keys[connection->key].id
+                                                   : connection->key_id, sizeof refusal->key_id);
         memcpy(refusal->name, connection->name, sizeof refusal->name);
     }
     return refusal;

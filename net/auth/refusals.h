@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: the record of clients and frames that were refused (refusal.c), for the log. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/world.h"
@@ -13,8 +14,9 @@ struct net_refusal {                /* of a client, of a frame; for the log */
     enum world_peer_kind peer_kind;
     uint8_t ip[16];                 /* of a LOOPBACK or REMOTE peer */
     uint32_t uid;                   /* of a LOCAL one */
-    uint32_t key;                   /* that it has proved to have; NET_KEY_NONE: none */
-    char key_id[WIRE_KEY_ID_BYTES]; /* that it has named */
+    char key_id[WIRE_KEY_ID_BYTES]; /* that it has named; empty: none. Not its place in the table
+                                       of keys: the refusal may be a reload's */
+    bool is_proven;                 /* it has that key */
     char name[WIRE_NAME_BYTES];     /* as in its connection */
     uint64_t call_id;               /* 0: it is of no call */
 };

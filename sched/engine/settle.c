@@ -346,9 +346,8 @@ static bool is_possible(const struct sched_engine *engine, uint32_t index)
         return false;
     }
     const uint32_t *tokens = out_tokens(engine, index);
-    const struct call *call = call_of(engine, index);
-    if (call != NULL && contradicts(call, tokens, out->produced)) {
-        return false;
+    if (is_live(engine, index) && contradicts(call_of(engine, index), tokens, out->produced)) {
+        return false;                   /* one that has ended has as many tokens as it was told */
     }
     uint32_t largest = 0;
     for (uint32_t t = 0; t < out->produced; t++) {

@@ -83,6 +83,7 @@ struct tool_call { char id[DOOR_ID_BYTES]; struct buffer name, arguments; };
 struct choice {                         /* one answer: a call of the appliance */
     bool is_used, is_open;              /* open: the appliance will still say something of it */
     bool is_sent_away;                  /* open still: its appliance drains */
+    bool waits;                         /* not open yet: earlier calls are still being sent */
     uint32_t index;                     /* among the request's */
     struct request *request;            /* NULL: the client has left */
     struct uplink *uplink;

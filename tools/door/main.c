@@ -200,7 +200,7 @@ static int serve(struct door *door)
         int http_ms = http_wait_ms(door), uplinks_ms = uplinks_wait_ms(door);
         take_events(door, http_ms < uplinks_ms ? http_ms : uplinks_ms);
         uplinks_run(door);
-        calls_move(door);
+        calls_run(door);
         http_run(door);
         if (door->now_us >= tick_us) {
             tick_us = door->now_us + TICK_US;

@@ -36,9 +36,9 @@ enum agx_result {
     AGX_ERROR_ARGUMENT,     /* an argument is out of its range; agx_fault() names it. agx_next(): an
                                open call does not fit the appliance that agx_resume() has found */
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
-    AGX_ERROR_CONNECT,      /* nothing listens at the address */
+    AGX_ERROR_CONNECT,      /* no connection: nothing listens there, or there is no way or right */
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
-    AGX_ERROR_CLOSED,       /* the connection is closed; agx_resume() goes on */
+    AGX_ERROR_CLOSED,       /* the connection is closed or lost; agx_resume() goes on */
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
     AGX_ERROR_VERSION,      /* no common version */
     AGX_ERROR_KEY,          /* the appliance needs a key, or does not accept this key or user */
@@ -50,7 +50,7 @@ enum agx_result {
     AGX_ERROR_DIFFERENT,    /* after agx_resume(): not the answer that was begun before the break */
     AGX_ERROR_UNKNOWN_CALL, /* a frame for a call that is not open */
     AGX_ERROR_SPACE,        /* a buffer is too small, or AGX_CALLS_MAX calls are open */
-    AGX_ERROR_SYSTEM,       /* an operating system call failed */
+    AGX_ERROR_SYSTEM,       /* an operating system call failed for good: nothing to resume */
 };
 const char *agx_result_text(enum agx_result result);
 

@@ -194,11 +194,13 @@ static enum agx_result moved_result(ssize_t count, uint32_t *moved)
     if (count > 0) {
         return AGX_OK;
     }
-    if (count == 0 || errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
-        return AGX_ERROR_CLOSED;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ||
+                      errno == ENOBUFS)) {
+        return AGX_AGAIN;
     }
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS
-               ? AGX_AGAIN : AGX_ERROR_SYSTEM;
+    bool is_ours = count < 0 && (errno == EBADF || errno == EFAULT || errno == EINVAL ||
+                                 errno == ENOTSOCK);
+    return is_ours ? AGX_ERROR_SYSTEM : AGX_ERROR_CLOSED;   /* a lost route, too, can be resumed */
 }
 
 enum agx_result agx_socket_receive(int descriptor, uint8_t *bytes, uint32_t max, uint32_t *moved)

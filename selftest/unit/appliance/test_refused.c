@@ -7,8 +7,6 @@
 
 #include "appliance/text/refused.h"
 
-static struct net_key key = {.id = "alice"};
-static struct net net = {.keys = &key, .keys_count = 1};
 static char bytes[REFUSED_LINE_BYTES];
 
 static const char *line_of(const struct net_refusal *refusal)
@@ -16,7 +14,7 @@ static const char *line_of(const struct net_refusal *refusal)
     const struct refused_moment moment = {UINT64_C(1795521787123000), 5512123456};
     struct text line;
     text_init(&line, bytes, sizeof bytes);
-    refused_line(&line, &net, refusal, &moment);
+    refused_line(&line, refusal, &moment);
     assert_false(line.cut);
     text_terminate(&line);
     return bytes;
@@ -25,14 +23,15 @@ static const char *line_of(const struct net_refusal *refusal)
 static void test_lines_say_when_who_and_why(void **state)
 {
     struct net_refusal refusal = {
-        .at_us = 5511123456, .what = "handshake", .why = "not admitted", .key = NET_KEY_NONE,
+        .at_us = 5511123456, .what = "handshake", .why = "not admitted",
         .peer_kind = WORLD_PEER_REMOTE, .key_id = "mallory", .name = "bot-7",
         .ip = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 5}};
     (void)state;
     assert_string_equal(line_of(&refusal),
                         "2026-11-24T12:03:06.123Z 5511.123456 core warn refused handshake "
                         "from=10.0.0.5 key=mallory? name=bot-7: not admitted\n");
-    refusal = (struct net_refusal){.at_us = 5512123456, .what = "call", .why = "busy", .key = 0,
+    refusal = (struct net_refusal){.at_us = 5512123456, .what = "call", .why = "busy",
+                                   .key_id = "alice", .is_proven = true,
                                    .peer_kind = WORLD_PEER_LOCAL, .uid = 1000, .call_id = 17};
     assert_string_equal(line_of(&refusal),
                         "2026-11-24T12:03:07.123Z 5512.123456 core warn refused call "
@@ -41,7 +40,7 @@ static void test_lines_say_when_who_and_why(void **state)
 
 static void test_hostile_names_stay_in_one_line(void **state)
 {
-    struct net_refusal refusal = {.what = "handshake", .why = "not admitted", .key = NET_KEY_NONE,
+    struct net_refusal refusal = {.what = "handshake", .why = "not admitted",
                                   .peer_kind = WORLD_PEER_REMOTE, .call_id = UINT64_MAX};
     (void)state;
     memset(refusal.ip, 0xff, sizeof refusal.ip);

@@ -54,7 +54,8 @@ static void say_model(void)
 /* The type of the client's next frame, which is taken whole; 0: there is none. */
 static uint8_t take_frame(void)
 {
-    uint8_t header[WIRE_HEADER_BYTES], payload[4096];
+    static uint8_t payload[RIG_BODY_BYTES];
+    uint8_t header[WIRE_HEADER_BYTES];
     uint32_t count = 0;
     if (recv(server.peer, header, sizeof header, MSG_WAITALL) != (ssize_t)sizeof header) {
         return 0;
@@ -156,6 +157,64 @@ static void assert_takes_no_call(const char *text)
 {
     assert_null(domain_welcome(&rig.door, &rig.door.domains[0]));
     assert_refused(rig_ask(CHAT, question), text);
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+static void *take_calls(void *self)
+{
+    for (uint32_t i = 0; i < RIG_CALLS - 1; i++) {
+        assert_int_equal(take_frame(), WIRE_CALL);
+    }
+    return self;
+}
+
+static uint32_t count_waiting(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < RIG_CALLS; i++) {
+        count += rig.choices[i].is_used && rig.choices[i].waits;
+    }
+    return count;
+}
+
+/* More than fits between the two: an appliance that is slow to read is not away. What a client has
+ * left meanwhile is never sent. */
+static void test_calls_wait_while_the_appliance_does_not_read(void **state)
+{
+    static char body[RIG_BODY_BYTES];
+    struct request *requests[RIG_CALLS];
+    pthread_t reader;
+    struct uplink *uplink = begin();
+    const int bytes = 4096;
+    int length = snprintf(body, sizeof body, "%s",
+                          "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+    while (length < 12000) {
+        length += snprintf(body + length, sizeof body - (size_t)length, "the ");
+    }
+    snprintf(body + length, sizeof body - (size_t)length, "\"}]}");
+    connect_once();
+    assert_int_equal(setsockopt(agx_descriptor(&uplink->agx), SOL_SOCKET, SO_SNDBUF, &bytes,
+                                sizeof bytes), 0);
+    for (uint32_t i = 0; i < RIG_CALLS; i++) {
+        requests[i] = rig_ask(CHAT, body);
+        assert_int_equal(requests[i]->state, REQUEST_WAITING);
+    }
+    assert_in_range(count_waiting(), 2, RIG_CALLS - 1);
+    assert_true(requests[RIG_CALLS - 1]->choices[0]->waits);
+    request_free(requests[RIG_CALLS - 1]);
+    assert_int_equal(pthread_create(&reader, NULL, take_calls, NULL), 0);
+    while (count_waiting() > 0 || agx_wants_write(&uplink->agx)) {
+        uplinks_run(&rig.door);
+        calls_run(&rig.door);
+    }
+    pthread_join(reader, NULL);
+    assert_int_equal(uplink->calls_open, RIG_CALLS - 1);
+    for (uint32_t i = 0; i < RIG_CALLS - 1; i++) {
+        rig_close(requests[i]->choices[0]);
+        request_free(requests[i]);
+    }
+    finish();
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -361,7 +420,7 @@ static void test_drained_sends_calls_to_the_one_at_the_same_address(void **state
     assert_int_equal(rig.uplinks[0].calls_open, 2);
     assert_int_equal(pthread_create(&server.thread, NULL, play, NULL), 0);
     rig.door.connects_us = rig.uplinks[1].again_us = 0;
-    calls_move(&rig.door);
+    calls_run(&rig.door);
     pthread_join(server.thread, NULL);
     assert_int_equal(rig.uplinks[1].state, UPLINK_UP);
     assert_int_equal(take_frame(), WIRE_CALL);
@@ -373,7 +432,7 @@ static void test_drained_sends_calls_to_the_one_at_the_same_address(void **state
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(requests[i]->state, REQUEST_WAITING);
     }
-    calls_move(&rig.door);                              /* once is enough */
+    calls_run(&rig.door);                              /* once is enough */
     rig.uplinks[0].calls_open = rig.uplinks[1].calls_open = 0;
     struct request *all[] = {requests[0], requests[1], third};
     for (uint32_t i = 0; i < 3; i++) {
@@ -393,7 +452,7 @@ static void test_drained_without_another_refuses_what_it_sends_away(void **state
     drain_with_two(requests);
     close(server.listener);
     rig.door.connects_us = rig.uplinks[1].again_us = 0;
-    calls_move(&rig.door);
+    calls_run(&rig.door);
     assert_int_equal(rig.uplinks[1].state, UPLINK_DOWN);
     assert_refused(requests[1], "draining");
     assert_refused(rig_ask(CHAT, question), "draining");
@@ -407,6 +466,7 @@ static void test_drained_without_another_refuses_what_it_sends_away(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_wait_while_the_appliance_does_not_read),
         cmocka_unit_test(test_open_is_up_when_the_appliance_serves_our_model),
         cmocka_unit_test(test_open_takes_no_call_of_another_model_until_it_is_ours),
         cmocka_unit_test(test_open_without_an_appliance_is_tried_again_later),

@@ -30,6 +30,13 @@ static void test_other_keys_end_the_connections_of_those_that_are_gone(void **st
     assert_int_equal(f->net.keys[1].calls_open, 1);
     assert_int_equal(f->net.keys[1].calls_max, 9);
     assert_int_equal(f->net.keys_count, 2);
+    static const char *const gone[] = {"bob", "carol"};     /* whatever has their places now */
+    struct net_refusal refusal;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(net_refusal_take(&f->net, &refusal));
+        assert_true(refusal.is_proven);
+        assert_string_equal(refusal.key_id, gone[i]);
+    }
 }
 
 /* The proof is checked against what there is when it comes. */

@@ -36,7 +36,7 @@ static void test_what_is_refused_follows_the_state(void **state)
     assert_string_equal(got.why, status_text(STATUS_BAD_AUTH));
     assert_string_equal(got.name, "bot-7");
     assert_string_equal(got.key_id, "mallory");
-    assert_int_equal(got.key, NET_KEY_NONE);
+    assert_false(got.is_proven);
     assert_int_equal(got.ip[1], 2);
     assert_int_equal(got.at_us, 5);
     assert_true(net_refusal_take(&net, &got));

@@ -221,6 +221,21 @@ static void test_keep_what_was_published_when_the_call_ends_early(void **state)
     }
 }
 
+/* It has fewer tokens than the step had published, and its slot is not free yet. */
+static void test_step_in_which_a_call_has_ended_is_believed(void **state)
+{
+    (void)state;
+    struct bench *bench = fresh();
+    struct call *call = call_after(bench, 3, 10);
+    call->stop_text_hit = call->cancel = true;
+    call->stop_text_tokens = 1;
+    sched_fail_all(&bench->sched, STATUS_GONE_SHUTDOWN, bench->now_us);
+    assert_int_equal(call->finish, CALL_FINISH_STOP_TEXT);
+    assert_int_equal(call->generated_tokens, 1);
+    assert_int_equal(bench_hear(bench, BENCH_UNIT), SCHED_BELIEVED);
+    assert_int_equal(call->generated_tokens, 1);
+}
+
 /* ---- log probabilities ----------------------------------------------------------------------- */
 
 /* A call that wants two alternatives, before its first step. */
@@ -296,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_fail_when_what_was_published_is_not_confirmed),
         cmocka_unit_test(test_refute_a_worker_that_takes_back_what_it_has_published),
         cmocka_unit_test(test_keep_what_was_published_when_the_call_ends_early),
+        cmocka_unit_test(test_step_in_which_a_call_has_ended_is_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,44 @@
  */
 #include "selftest/unit/tools/sdk_rig.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "tools/sdk/socket.h"
+
+/* ---- what the system says -------------------------------------------------------------------- */
+
+static int receive_errno;           /* 0: the system's own answer */
+
+/* In place of libc's: networks that fail cannot be had on loopback. */
+ssize_t recv(int descriptor, void *bytes, size_t max, int flags)
+{
+    if (receive_errno != 0) {
+        errno = receive_errno;
+        return -1;
+    }
+    return recvfrom(descriptor, bytes, max, flags, NULL, NULL);
+}
+
+static void test_receive_what_a_network_does_can_be_resumed(void **state)
+{
+    (void)state;
+    static const struct { int error; enum agx_result result; } cases[] = {
+        {EHOSTUNREACH, AGX_ERROR_CLOSED}, {ENETUNREACH, AGX_ERROR_CLOSED},
+        {ENETDOWN, AGX_ERROR_CLOSED}, {ECONNRESET, AGX_ERROR_CLOSED},
+        {ETIMEDOUT, AGX_ERROR_CLOSED}, {EAGAIN, AGX_AGAIN}, {EINTR, AGX_AGAIN},
+        {EBADF, AGX_ERROR_SYSTEM}, {ENOTSOCK, AGX_ERROR_SYSTEM}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t byte;
+        uint32_t moved;
+        receive_errno = cases[i].error;
+        assert_int_equal(agx_socket_receive(-1, &byte, 1, &moved), cases[i].result);
+        assert_int_equal(moved, 0);
+    }
+    receive_errno = 0;
+}
 
 /* ---- the key --------------------------------------------------------------------------------- */
 
@@ -343,6 +378,7 @@ static void test_retry_pauses_of_two_lots_differ_and_of_one_do_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_receive_what_a_network_does_can_be_resumed),
         cmocka_unit_test(test_auth_right_proof_opens_the_session),
         cmocka_unit_test(test_auth_wrong_proof_is_an_impostor),
         cmocka_unit_test(test_auth_not_asked_for_is_an_impostor),

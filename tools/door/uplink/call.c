@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: on which connection a call is sent (call.h): the one that has the fewest. One whose
- * appliance drains gets none; what that has sent away goes to the appliance that is found at the
- * same address, and is refused if there is none.
+ * What: on which connection a call is sent (call.h): the one that has the fewest. Where that is
+ * still sending others and has no room, the call waits. One whose appliance drains gets none; what
+ * that has sent away goes to the appliance that is found at the same address, and is refused if
+ * there is none.
  */
 #include "tools/door/uplink/call.h"
 
@@ -61,6 +62,10 @@ bool call_start(struct door *door, struct choice *choice)
         (void)agx_program_start_class(&uplink->agx, choice->call.program_id, request->class_name);
     }
     enum agx_result result = agx_call_start(&uplink->agx, &choice->call);
+    choice->waits = result == AGX_AGAIN;
+    if (choice->waits) {
+        return true;
+    }
     if (result == AGX_ERROR_ARGUMENT) {
         return request_refuse_fault(request, agx_fault(&uplink->agx));
     }
@@ -78,6 +83,26 @@ bool call_start(struct door *door, struct choice *choice)
     return true;
 }
 
+/* A call that has begun for its request, but not on any connection. */
+static void start_again(struct door *door, struct choice *choice)
+{
+    if (!call_start(door, choice)) {
+        request_lost(choice);
+    }
+}
+
+static void send_waiting(struct door *door)
+{
+    uint64_t count = door->domains_count * door->options.door_calls.number;
+    for (uint64_t i = 0; i < count; i++) {
+        struct choice *choice = &door->choices[i];
+        if (choice->is_used && choice->waits && !choice->request->has_left) {
+            choice->waits = false;
+            start_again(door, choice);
+        }
+    }
+}
+
 /* Those that came too late for it. */
 static void move_from(struct door *door, struct uplink *uplink)
 {
@@ -92,14 +117,15 @@ static void move_from(struct door *door, struct uplink *uplink)
         if (request != NULL && least_used(door, uplink->domain) == NULL) {
             uplinks_open_spare(door, uplink->domain);
         }
-        if (request != NULL && !call_start(door, choice)) {
-            request_lost(choice);
+        if (request != NULL) {
+            start_again(door, choice);
         }
     }
 }
 
-void calls_move(struct door *door)
+void calls_run(struct door *door)
 {
+    send_waiting(door);
     for (uint32_t i = 0; i < door->domains_count * door->uplinks_count; i++) {
         struct uplink *uplink = &door->domains[i / door->uplinks_count]
                                      .uplinks[i % door->uplinks_count];
