@@ -14,8 +14,9 @@
  *           the old one knew, and all that it wrote, is gone
  *
  * A step that was submitted to a dead worker is never run by its successor: the epochs differ.
- * Each field has one writer, named above it. A worker writes one page, the second of its engine,
- * and maps all others read-only. Bells are eventfds, inherited.
+ * Each field has one writer, named above it, while that lives: the keeper writes those of a core
+ * that has died, before the next one is told to take over, and of a worker. A worker writes one
+ * page, the second of its engine, and maps all others read-only. Bells are eventfds, inherited.
  *
  * A worker may write anything there, at any time (a wild pointer). So that it is ready is taken
  * once for each worker, by the core, which says so in `ready`; that a step is done, only with its

@@ -21,11 +21,11 @@ struct config_access {
 };
 
 /* From auth.uids, auth.gids, auth.tcp, net.proxy and text.peers. */
-/* Of `now` whatever a reload takes up: users and groups. The rest takes a restart. */
-void config_access_admit(struct config_access *access, const struct config_access *now);
 MUST_CHECK enum status config_access_fill(struct config_access *access,
                                           const struct options *options, uint32_t own_uid,
                                           struct config_error *error);
+/* Of `now` whatever a reload takes up: users and groups. The rest takes a restart. */
+void config_access_admit(struct config_access *access, const struct config_access *now);
 
 #define CONFIG_NO_GROUP UINT32_MAX
 

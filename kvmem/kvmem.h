@@ -166,9 +166,9 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
 
 /* Device blocks that kvmem_commit() can hand out now: free ones and cached ones. */
 uint32_t kvmem_available(const struct kvmem *kv);
-/* Of these, those that hold nothing. */
+/* Device blocks that hold nothing. */
 uint32_t kvmem_free(const struct kvmem *kv);
-/* Of these, those that hold nothing that a waiting call has asked for. */
+/* Device blocks that kvmem_commit() can hand out and no waiting call has asked for. */
 static inline uint32_t kvmem_spare(const struct kvmem *kv)
 {
     return kv->device.free.count + kv->device.cached_count[false];
@@ -180,7 +180,7 @@ struct kvmem_held {
 struct kvmem_held kvmem_held(const struct kvmem *kv, uint32_t holder);
 /* Device blocks that calls and declared prefixes own. */
 uint32_t kvmem_owned(const struct kvmem *kv);
-/* Of these, those of declared prefixes that are there to be found. */
+/* Device blocks of declared prefixes that are there to be found. */
 static inline uint32_t kvmem_declared(const struct kvmem *kv)
 {
     return kv->declared_count;
@@ -194,9 +194,10 @@ static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
 }
 /* Blocks that the call owns. */
 uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
-/* Of these, those of a declared prefix: the first ones. O(these). */
+/* Blocks of a declared prefix, with which the call's begin. O(these). */
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
-/* Of these, those after them that calls of other holders have found, too. O(these). */
+/* Blocks of the call, right after those of a declared prefix, that calls of other holders have
+ * found, too. O(these). */
 uint32_t kvmem_call_common(const struct kvmem *kv, uint32_t call);
 /* A question of this call comes soon: prefetches its table. */
 void kvmem_expect(const struct kvmem *kv, uint32_t call);

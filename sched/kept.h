@@ -34,10 +34,11 @@ struct sched_kept_clock {           /* of the ideal system (ideal.h): as an entr
 
 void sched_kept_plan_memory(struct memory_plan *plan, uint32_t programs);
 void sched_kept_init(struct sched *sched, struct arena *kept);
-/* The program is as it is now; its entry is free. O(1). */
+/* Notes the program as it is now. O(1). */
 void sched_kept_note(struct sched *sched, uint32_t program);
-/* A step's rows are charged: its program is noted, once for all of them. */
+/* A step's rows are charged: notes the program, once for all of them. */
 void sched_kept_settle(struct sched *sched, uint32_t program);
+/* The entry is free. O(1). */
 void sched_kept_end(struct sched *sched, uint32_t program);
 /* The clock of the ideal system has moved. */
 void sched_kept_note_clock(struct sched *sched);

@@ -48,9 +48,11 @@ struct net_kept_head {
 
 void net_kept_plan_memory(struct memory_plan *plan, const struct limits *limits);
 void net_kept_init(struct net *net, struct arena *kept);
-/* The slot has a new connection; it is open; it is gone. */
+/* The slot has a new connection. */
 void net_kept_begin(struct net *net, uint32_t index);
+/* Its client has been admitted. */
 void net_kept_open(struct net *net, uint32_t index);
+/* It is gone. */
 void net_kept_end(struct net *net, uint32_t index);
 /* What this pass has read, framed and noted of its calls holds from now on, all at once. What was
  * framed may be sent. */

@@ -18,15 +18,17 @@ void sched_active_arrive(struct sched_engine *engine, struct call *call,
 /* The call is in a queue, or held: programs become active as far as there is room for them. O(the
  * programs' calls). */
 void sched_active_admit(struct sched_engine *engine, const struct call *call, uint64_t now_us);
-/* The call is about to end; it has ended. O(log programs). */
+/* The call is about to end. O(log programs). */
 void sched_active_end_call(struct sched_engine *engine, const struct call *call);
+/* A call of the program has ended. O(log programs). */
 void sched_active_ended(struct sched_engine *engine, uint32_t program, uint64_t now_us);
 /* The program is about to be forgotten. O(log programs). */
 void sched_active_forget(struct sched *sched, uint32_t program);
 /* The engine has no open call, and has lost its KV: no program is active. O(programs). */
 void sched_active_clear(struct sched_engine *engine);
-/* A plan passes over the call because its client does not read; the call gets a row. */
+/* A plan passes over the call because its client does not read. */
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us);
+/* A plan gives the call a row. */
 void sched_active_run(struct sched_engine *engine, const struct call *call);
 /* The call has had so much service. `is_progress`: it got further than it ever was. */
 void sched_active_charge(struct sched_engine *engine, const struct call *call,

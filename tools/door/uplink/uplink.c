@@ -12,7 +12,7 @@
  * up, or has found another model, end with a refusal. One whose appliance drains gets no more
  * calls, and another one is opened in its stead.
  *
- * Invariants: a choice is open from uplink_call() until the appliance's last word on it, also when
+ * Invariants: a choice is open from call_start() until the appliance's last word on it, also when
  * the client has left: the library may have to send the call again.
  * Bounds: a try to connect blocks the loop, for OPEN_MS or RESUME_MS at most, where an appliance
  * stands still. So after a try in vain no other is made until SHARE times what it took has passed.
