@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 
 #define TICK_US            UINT64_C(200000)     /* heartbeat sampling */
 #define GAP_US             UINT64_C(2000000)    /* a longer pass: the process was stopped */
@@ -195,11 +196,6 @@ static void advance_clock(struct loop *loop, uint64_t waited_until_us)
     loop->now_us = world_us - loop->skipped_us;
 }
 
-static uint64_t earliest(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 bool loop_is_quiet(const struct loop *loop)
 {
     for (uint32_t i = 0; i < loop->engines_count; i++) {
@@ -236,10 +232,10 @@ static void gather_events(struct loop *loop, const struct loop_orders *orders)
 {
     struct world_event events[WORLD_EVENTS_MAX];
     uint64_t until_us = loop->now_us + longest_wait_us(loop, orders);
-    until_us = earliest(until_us, net_next_us(&loop->net, loop->now_us));
-    until_us = earliest(until_us, sched_next_us(&loop->sched, loop->now_us));
-    until_us = earliest(until_us, textport_next_us(&loop->textport, loop->now_us));
-    until_us = rests(loop) ? earliest(until_us, loop->rest_until_us) : until_us;
+    until_us = lesser(until_us, net_next_us(&loop->net, loop->now_us));
+    until_us = lesser(until_us, sched_next_us(&loop->sched, loop->now_us));
+    until_us = lesser(until_us, textport_next_us(&loop->textport, loop->now_us));
+    until_us = rests(loop) ? lesser(until_us, loop->rest_until_us) : until_us;
     until_us = until_us < loop->now_us ? loop->now_us : until_us;
     until_us += loop->skipped_us;
     uint32_t count = loop->world->wait(loop->world->self, events, WORLD_EVENTS_MAX, until_us);

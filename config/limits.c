@@ -35,7 +35,7 @@
 
 static uint32_t smaller(uint64_t a, uint64_t b)
 {
-    uint64_t low = a < b ? a : b;
+    uint64_t low = lesser(a, b);
     ASSERT(low <= UINT32_MAX);
     return (uint32_t)low;
 }
@@ -212,11 +212,6 @@ static void derive_canary(struct limits *limits, const struct options *options)
         limits->kv_block_tokens);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Values that were written are in order (check.c); the defaults yield to them. */
 static void derive_retention(struct limits *limits, const struct options *options)
 {
@@ -225,12 +220,12 @@ static void derive_retention(struct limits *limits, const struct options *option
     const struct option_value *drop = &options->kv_retain_drop;
     uint64_t host_us = host->number;
     if (host->line == 0) {
-        host_us = device->line != 0 ? larger(host_us, device->number) : host_us;
+        host_us = device->line != 0 ? greater(host_us, device->number) : host_us;
         host_us = drop->line != 0 && host_us > drop->number ? drop->number : host_us;
     }
     limits->retain_host_us = host_us;
     limits->retain_device_us = device->number < host_us ? device->number : host_us;
-    limits->retain_drop_us = larger(drop->number, host_us);
+    limits->retain_drop_us = greater(drop->number, host_us);
 }
 
 static void derive_buffers(struct limits *limits, const struct options *options)
@@ -249,15 +244,15 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
     limits->ended = smaller(options->limits_ended.number, UINT32_MAX);
     limits->replies = smaller(options->limits_replies.number, UINT32_MAX);
-    uint64_t reply_tokens = larger(options->limits_reply_tokens.number, limits->context_tokens);
+    uint64_t reply_tokens = greater(options->limits_reply_tokens.number, limits->context_tokens);
     limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
-    uint64_t lines = larger(larger(larger(limits->programs, limits->calls),
-                                   larger(limits->classes, limits->tenants)),
+    uint64_t lines = greater(greater(greater(limits->programs, limits->calls),
+                                   greater(limits->classes, limits->tenants)),
                             limits->connections);
     uint64_t tables = lines * TEXT_LINE_BYTES   /* the longest table */
                       + TEXT_FIXED_BYTES;       /* and what is around it */
-    limits->text_page_bytes = smaller(larger(tables, BOUND_METRICS_BYTES), UINT32_MAX);
+    limits->text_page_bytes = smaller(greater(tables, BOUND_METRICS_BYTES), UINT32_MAX);
 }
 
 static void derive_access(struct limits *limits, const struct options *options)

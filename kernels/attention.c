@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "kernels/engine_state.h"
+#include "config/base/bounds.h"
 
 /* ---- which slots attend together ---- */
 
@@ -36,7 +37,7 @@ static bool comes_before(const struct kernels *k, const struct kernels_slot *a,
 {
     const uint32_t *blocks_a = step_blocks(k->step, a->row);
     const uint32_t *blocks_b = step_blocks(k->step, b->row);
-    uint32_t both = kernels_smaller(blocks_seen(k, a), blocks_seen(k, b));
+    uint32_t both = lesser(blocks_seen(k, a), blocks_seen(k, b));
     for (uint32_t i = 0; a->row != b->row && i < both; i++) {
         if (blocks_a[i] != blocks_b[i]) {
             return blocks_a[i] < blocks_b[i];
@@ -69,7 +70,7 @@ static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
     uint32_t wanted = rows * k->shape.kv_heads / (4 * k->threads.active);
     uint32_t least = KERNELS_TOGETHER_MIN / kernels_group(&k->shape);
     wanted = wanted > least ? wanted : least;
-    return wanted > 1 ? kernels_smaller(wanted, kernels_bundle_rows(&k->shape)) : 1;
+    return wanted > 1 ? lesser(wanted, kernels_bundle_rows(&k->shape)) : 1;
 }
 
 /* True when there is room for the scores of one more slot. */

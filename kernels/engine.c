@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "config/base/bounds.h"
 #include "kernels/rope.h"
 
 /* Everything that the engine takes: walked once to plan and once to take. */
@@ -133,7 +134,7 @@ static struct needs memory_needs(struct kernels *k, uint8_t **scratch)
     struct needs needs = {.count = 0};
     kv_sizes(k);
     k->scores_floats = scores_floats(k);
-    k->tile_rows = kernels_smaller(t->step_tokens, KERNELS_TILE_ROWS);
+    k->tile_rows = lesser(t->step_tokens, KERNELS_TILE_ROWS);
     need_add(&needs, (struct need){"kernels kv blocks", t->kv_blocks, k->kv_block_bytes,
                                    (void **)&k->kv});
     need_add(&needs, (struct need){"kernels host kv blocks", t->kv_host_blocks, k->kv_block_bytes,

@@ -138,10 +138,6 @@ static inline struct kernels_share kernels_share(uint32_t total, uint32_t thread
     };
 }
 
-static inline uint32_t kernels_smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Query heads that share a KV head. */
 static inline uint32_t kernels_group(const struct model_shape *shape)

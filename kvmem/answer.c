@@ -26,12 +26,9 @@
  * one is nearly always the best (docs/decisions/0005 has figures).
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
 
-static uint32_t min_tokens(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "config/base/bounds.h"
+#include "kvmem/block.h"
 
 /* True when a move of this step takes the content, found in this block or nowhere, to the host. */
 static bool is_under_way(const struct kvmem *kv, uint32_t block)
@@ -116,7 +113,7 @@ static void find_copy_source(const struct kvmem *kv, struct kvmem_answer *answer
         return;
     }
     struct kvmem_name name = kvmem_name_begin(kv, answer->salt, before);
-    kvmem_name_extend(&name, tokens, min_tokens(count, kv->settings.block_tokens) - 1);
+    kvmem_name_extend(&name, tokens, lesser(count, kv->settings.block_tokens) - 1);
     answer->copy_from = from;
     answer->copy_positions = kvmem_name_common(kv, &name, from);
     answer->positions += answer->copy_positions;

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "config/base/bounds.h"
 #include "net/cancel.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
@@ -400,11 +401,6 @@ void net_connection_watch(struct net *net, uint32_t index)
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t write_deadline_us(const struct net *net, const struct net_connection *connection)
 {
     return connection->unsent_bytes > 0
@@ -434,7 +430,7 @@ static uint64_t read_deadline_us(const struct net *net, const struct net_connect
 uint64_t net_connection_deadline_us(const struct net *net,
                                     const struct net_connection *connection)
 {
-    return earlier(write_deadline_us(net, connection), read_deadline_us(net, connection));
+    return lesser(write_deadline_us(net, connection), read_deadline_us(net, connection));
 }
 
 /* What closes was noted when its ERROR was queued. */
@@ -453,7 +449,7 @@ void net_connection_expire(struct net *net, uint32_t index, uint64_t now_us)
     ASSERT(connection->state != NET_CLOSED);
     uint64_t deadline_us = net_connection_deadline_us(net, connection);
     if (now_us < deadline_us) {
-        net->due_us = earlier(net->due_us, deadline_us);
+        net->due_us = lesser(net->due_us, deadline_us);
         return;
     }
     bool silent = connection->state != NET_OPEN || now_us >= write_deadline_us(net, connection);
@@ -480,7 +476,7 @@ static bool waits_for_us(const struct net *net, const struct net_connection *con
 
 void net_connection_rest(struct net *net, struct net_connection *connection)
 {
-    net->due_us = earlier(net->due_us, net_connection_deadline_us(net, connection));
+    net->due_us = lesser(net->due_us, net_connection_deadline_us(net, connection));
     if (!waits_for_us(net, connection)) {
         put_to_sleep(net, connection);
     }

@@ -7,6 +7,7 @@
  */
 #include "sched/sched.h"
 
+#include "config/base/bounds.h"
 #include "sched/deadline.h"
 #include "sched/ending.h"
 #include "sched/engine/active/active.h"
@@ -183,18 +184,13 @@ void sched_take_up(struct sched *sched, uint64_t now_us)
     sched_program_take_up(sched, now_us);
 }
 
-static uint64_t earliest(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)
 {
-    uint64_t next_us = earliest(sched_deadline_next_us(sched), sched_program_next_us(sched));
-    next_us = earliest(next_us, sched_workflow_next_us(sched, now_us));
+    uint64_t next_us = lesser(sched_deadline_next_us(sched), sched_program_next_us(sched));
+    next_us = lesser(next_us, sched_workflow_next_us(sched, now_us));
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         const struct sched_engine *engine = &sched->engines[i];
-        next_us = engine->step_in_flight ? next_us : earliest(next_us, kvmem_next_us(engine->kv));
+        next_us = engine->step_in_flight ? next_us : lesser(next_us, kvmem_next_us(engine->kv));
     }
     return next_us > now_us ? next_us : now_us;
 }

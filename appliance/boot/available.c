@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "config/base/bounds.h"
+
 #define PATH_BYTES 512
 #define NO_LIMIT   (UINT64_C(1) << 62)     /* version 1 has a large number for it */
 
@@ -37,11 +39,6 @@ static uint64_t number_from_file(const char *path, const char *label, int base)
     char *end = NULL;
     uint64_t number = strtoull(at, &end, base);
     return end == at ? MEMORY_UNBOUNDED : number;
-}
-
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* ---- control groups ---- */
@@ -71,8 +68,8 @@ static uint64_t left_in(const struct group_files *files, const char *group)
     if (limit >= NO_LIMIT || usage == MEMORY_UNBOUNDED) {
         return limit >= NO_LIMIT ? MEMORY_UNBOUNDED : limit;
     }
-    usage -= dropped == MEMORY_UNBOUNDED ? 0 : least_of(usage, dropped);
-    return limit - least_of(limit, usage);
+    usage -= dropped == MEMORY_UNBOUNDED ? 0 : lesser(usage, dropped);
+    return limit - lesser(limit, usage);
 }
 
 /* The least of a group and all above it. In a container the group may be the root that is mounted:
@@ -84,7 +81,7 @@ static uint64_t left_above(const struct group_files *files, const char *group)
     uint64_t least = left_in(files, path);
     for (char *slash = strrchr(path, '/'); slash != NULL; slash = strrchr(path, '/')) {
         *slash = '\0';
-        least = least_of(least, left_in(files, path));
+        least = lesser(least, left_in(files, path));
     }
     return least;
 }
@@ -108,7 +105,7 @@ static uint64_t left_in_groups(void)
     FILE *file = fopen("/proc/self/cgroup", "re");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        least = least_of(least, left_by_line(line));
+        least = lesser(least, left_by_line(line));
     }
     if (file != NULL) {
         fclose(file);

@@ -9,21 +9,12 @@
 #include "appliance/engine/pace.h"
 
 #include "config/base/assert.h"
-
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+#include "config/base/bounds.h"
 
 void pace_init(struct pace *pace, uint64_t hang_us)
 {
     ASSERT(hang_us > 0);
     *pace = (struct pace){.hang_us = hang_us};
-}
-
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Each word once, and no more than a plan can have. */

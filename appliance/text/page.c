@@ -24,6 +24,7 @@
 #include "appliance/text/page/programs.h"
 #include "appliance/text/page/stats.h"
 #include "appliance/text/page/workflows.h"
+#include "config/base/bounds.h"
 
 #define TEXTPAGE_ENDED         "ended"
 #define HASH_SHOWN_BYTES       4
@@ -41,11 +42,6 @@ static void add_pair(struct text *page, const char *name, uint64_t value)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The hash is keyed by a secret of the boot; it tells classes without a name apart. */
 static void show_classes(struct text *page, const struct textport_view *view, uint64_t now_us)
 {
@@ -62,11 +58,11 @@ static void show_classes(struct text *page, const struct textport_view *view, ui
         text_add_u64_padded(page, i, 7, ' ');
         text_add_column(page, learnt->programs, 10);
         text_add_column(page, learnt->predicted, 10);
-        text_add_column(page, smaller(sched_class_real_percent(class), REAL_PERCENT_MAX), 6);
+        text_add_column(page, lesser(sched_class_real_percent(class), REAL_PERCENT_MAX), 6);
         text_add_column(page, learnt->rounds, 12);
         text_add_column(page, learnt->rounds_most, 12);
         text_add_column(page, learnt->tokens, 12);
-        text_add_column(page, smaller(learnt->output_tokens / SCHED_CLASS_ONE, UINT32_MAX), 11);
+        text_add_column(page, lesser(learnt->output_tokens / SCHED_CLASS_ONE, UINT32_MAX), 11);
         text_add(page, " ");
         text_add_hex(page, (const uint8_t *)&class->hash, HASH_SHOWN_BYTES);
         text_add(page, " ");

@@ -7,6 +7,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/fnv.h"
+#include "config/base/bounds.h"
 
 STATIC_ASSERT(sizeof(struct step_header) <= ARENA_ALIGN_BYTES, "the header is one cache line");
 
@@ -40,11 +41,6 @@ void step_layout_init(struct step_layout *layout)
     layout->logprobs_offset = section(&end, rows_max * layout->steps_max * layout->logprobs_max,
                                       sizeof(struct call_logprob));
     layout->total_bytes = page_ceil(end);       /* another may follow */
-}
-
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 static uint64_t add_row(uint64_t digest, const struct step *step, uint32_t row)

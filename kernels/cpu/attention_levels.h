@@ -144,7 +144,7 @@ ALWAYS_INLINE void units_find(struct unit *units, const struct run *run, uint32_
     uint32_t last = (run->tokens - 1) / UNIT_TOKENS;
 #pragma GCC unroll 4
     for (int j = 0; j < count; j++) {
-        uint32_t octet = smaller(first + (uint32_t)j, last) * 2;
+        uint32_t octet = lesser(first + (uint32_t)j, last) * 2;
         units[j].whole = VECTOR_LANES == 16 || run->a->block_tokens % UNIT_TOKENS == 0;
 #pragma GCC unroll 2
         for (uint32_t i = 0; i < 2; i++) {

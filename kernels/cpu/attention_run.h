@@ -5,6 +5,7 @@
  * has the words), where those lie, and the lines of the next stretch that are asked for meanwhile.
  */
 #include "kernels/cpu/avx2.h"
+#include "config/base/bounds.h"
 
 #define OCTETS_MAX  8           /* of tokens in a stretch */
 
@@ -38,14 +39,9 @@ struct run {
     const uint16_t *steps[OCTETS_MAX];      /* the same; the middles are block_tokens numbers on */
 };
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint32_t tokens_seen(const struct run *run, const struct kernels_attending *row)
 {
-    return row->tokens > run->first ? smaller(row->tokens - run->first, KERNELS_STRETCH) : 0;
+    return row->tokens > run->first ? lesser(row->tokens - run->first, KERNELS_STRETCH) : 0;
 }
 
 /* True when a row that sees `tokens` tokens of the stretch has them where the first row has. */
@@ -109,7 +105,7 @@ static void ahead_begin(struct run *run)
     uint32_t first = run->first + KERNELS_STRETCH;
     run->ahead = (struct ahead){0};
     if (row->tokens > first && a->block_tokens <= KERNELS_STRETCH) {
-        uint32_t last = smaller(row->tokens, first + KERNELS_STRETCH) - 1;
+        uint32_t last = lesser(row->tokens, first + KERNELS_STRETCH) - 1;
         const uint32_t *block = row->blocks + first / a->block_tokens;
         const uint8_t *at = run->pieces + *block * a->block_bytes;
         run->ahead = (struct ahead){.at = at, .end = at + run->piece_bytes, .block = block,

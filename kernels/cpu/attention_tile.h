@@ -65,7 +65,7 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     int queries = form.queries, vectors = form.vectors;
 #pragma GCC unroll 8
     for (int j = 0; j < vectors; j++) {
-        uint32_t octet = smaller(first + (uint32_t)j, last) * octets;
+        uint32_t octet = lesser(first + (uint32_t)j, last) * octets;
         keys[j] = run->keys[octet];
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
@@ -150,7 +150,7 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, struct run *run, struct s
     }
     for (uint32_t token = span.first; token < span.end;) {
         uint32_t octet = token / KERNELS_OCTET;
-        uint32_t end = smaller(span.end, (octet + 1) * KERNELS_OCTET);
+        uint32_t end = lesser(span.end, (octet + 1) * KERNELS_OCTET);
         uint64_t index = token % KERNELS_OCTET * lanes + lane;
         for (; token < end; token++, index += lanes) {
             vector v[VECTORS_MAX];

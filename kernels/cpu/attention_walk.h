@@ -79,7 +79,7 @@ ALWAYS_INLINE void weigh_queries(const struct tile *t, struct run *run, uint32_t
 {
     struct span all = {0, KERNELS_STRETCH};
     for (uint32_t q = 0; q < queries; q++) {
-        all.end = smaller(all.end, t->tokens[q]);
+        all.end = lesser(all.end, t->tokens[q]);
     }
     work.weigh(t, run, all, queries);
     for (uint32_t q = 0; q < queries; q++) {

@@ -20,6 +20,7 @@
  */
 #include "kernels/engine_state.h"
 
+#include "config/base/bounds.h"
 #include "kernels/round/draft.h"
 #include "config/base/fnv.h"
 #include "kernels/logprob.h"
@@ -51,7 +52,7 @@ static void place_draft(const struct kernels *k, struct kernels_place *place)
     const struct draft_text text = {
         .past = step_past(k->step, place->row), .past_count = row->past_count,
         .produced = step_out_tokens(k->step, place->row), .produced_count = produced};
-    uint32_t most = kernels_smaller(row->drafts, row->decode_steps - produced - 1);
+    uint32_t most = lesser(row->drafts, row->decode_steps - produced - 1);
     place->draft_count = draft_find(&text, place->draft, most);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/engine_state.h"
+#include "config/base/bounds.h"
 
 /* A head in the KV block that the slot writes; `head`: where it begins in block 0. */
 static void *block_of(const struct kernels_storing *s, uint8_t *head)
@@ -41,7 +42,7 @@ static void key_put_halves(const struct kernels_ops *ops, uint16_t *to, uint64_t
 {
     for (uint32_t first = 0; first < count; first += KERNELS_OCTET) {
         uint16_t halves[KERNELS_OCTET];
-        uint32_t octet = kernels_smaller(count - first, KERNELS_OCTET);
+        uint32_t octet = lesser(count - first, KERNELS_OCTET);
         ops->halve(halves, from + first, octet);
         for (uint32_t i = 0; i < octet; i++) {
             to[(first + i) * step] = halves[i];

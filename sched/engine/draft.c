@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "config/base/hash.h"
+#include "config/base/bounds.h"
 #include "sched/engine/plan.h"
 
 #define SHARE_ONE    UINT64_C(65536)
@@ -72,11 +73,6 @@ void sched_draft_init(struct sched *sched, struct arena *arena)
 static uint32_t *recalled_of(const struct sched *sched, uint32_t program)
 {
     return sched->recalled + (uint64_t)program * sched->settings.recall_tokens;
-}
-
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 void sched_draft_remember(struct sched *sched, const struct call *call)

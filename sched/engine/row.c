@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "config/base/bounds.h"
 #include "sched/policy.h"
 
 /* The last tokens before the first one to be sampled, for the repetition penalty. */
@@ -43,11 +44,6 @@ void sched_row_fill_past(const struct step *step, uint32_t index, const struct c
     step_row(step, index)->past_count = count;
     memcpy(step_past(step, index), call->tokens + sched_call_known(call) - count,
            count * sizeof(uint32_t));
-}
-
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 struct sched_row sched_row_after(const struct sched_walk *walk, const struct call *call,

@@ -17,6 +17,7 @@
 #include "appliance/loop.h"
 #include "appliance/world_linux.h"
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "selftest/post/known.h"
 
 #define CANARY_PROMPT  4u
@@ -102,19 +103,14 @@ static bool open_pair(int *listener, int *client)
 
 /* ---- the client's calls ---- */
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 void post_client_init(struct post_client *client, const struct limits *limits, uint32_t calls,
                       struct post_faults *faults)
 {
     memset(client, 0, sizeof *client);
     client->vocab_tokens = limits->vocab_tokens;
     client->context_tokens = limits->context_tokens;
-    client->calls_count = smaller(smaller(calls, POST_CALLS_MAX), limits->calls_per_connection);
-    client->programs_count = smaller(limits->programs, PROGRAMS_MAX);
+    client->calls_count = lesser(lesser(calls, POST_CALLS_MAX), limits->calls_per_connection);
+    client->programs_count = lesser(limits->programs, PROGRAMS_MAX);
     client->faults = faults;
 }
 
@@ -131,8 +127,8 @@ static struct shape shape_of(const struct post_client *client, uint32_t call)
         shape.prompt = 1 + (uint32_t)(shape.seed % PROMPT_MAX);
         shape.tokens = 1 + (uint32_t)(shape.seed / PROMPT_MAX % TOKENS_MAX);
     }
-    shape.tokens = smaller(shape.tokens, client->context_tokens - 1);
-    shape.prompt = smaller(shape.prompt, client->context_tokens - shape.tokens);
+    shape.tokens = lesser(shape.tokens, client->context_tokens - 1);
+    shape.prompt = lesser(shape.prompt, client->context_tokens - shape.tokens);
     return shape;
 }
 

@@ -19,6 +19,7 @@
 #include "config/base/assert.h"
 #include "appliance/seal/heap.h"
 #include "appliance/log.h"
+#include "config/base/bounds.h"
 #include "selftest/burn/burn.h"
 #include "selftest/post/check.h"
 
@@ -76,18 +77,13 @@ static const struct row rows[] = {
 
 /* ---- memory and time of a level ---- */
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t rounds_us(enum post_level level, uint64_t share_us)
 {
     switch (level) {
     case POST_FULL:
         return FULL_ROUNDS_US;
     case POST_SOAK:
-        return smaller(share_us, SOAK_ROUNDS_US);
+        return lesser(share_us, SOAK_ROUNDS_US);
     default:
         return 0;
     }
@@ -101,7 +97,7 @@ static struct post post_of(struct boot *boot, const struct post_settings *settin
         .settings = *settings,
         .memory_bytes = settings->memory_bytes,
         .rounds_us = rounds_us(settings->level, share_us),
-        .fade_us = smaller(share_us, SOAK_FADE_US),
+        .fade_us = lesser(share_us, SOAK_FADE_US),
         .is_embedded = boot->options.model_path.text[0] == '\0',
     };
     if (post.memory_bytes == 0) {

@@ -13,16 +13,12 @@
 #include <string.h>
 
 #include "selftest/sim/sim.h"
+#include "config/base/bounds.h"
 
 #define AGAIN_MAX   20
 #define ACCEPTS_MAX (NET_LISTENERS_MAX * NET_ACCEPTS_PER_PASS + TEXTPORT_ACCEPTS_PER_PASS_MAX)
 
 /* ---- rings ----------------------------------------------------------------------------------- */
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint32_t ring_room(const struct sim_ring *ring)
 {
@@ -31,9 +27,9 @@ static uint32_t ring_room(const struct sim_ring *ring)
 
 static uint32_t put(struct sim_ring *ring, const uint8_t *bytes, uint32_t count)
 {
-    count = smaller(count, ring_room(ring));
+    count = lesser(count, ring_room(ring));
     uint32_t at = (ring->first + ring->count) % SIM_RING_BYTES;
-    uint32_t first = smaller(count, SIM_RING_BYTES - at);
+    uint32_t first = lesser(count, SIM_RING_BYTES - at);
     memcpy(ring->bytes + at, bytes, first);
     memcpy(ring->bytes, bytes + first, count - first);
     ring->count += count;
@@ -42,8 +38,8 @@ static uint32_t put(struct sim_ring *ring, const uint8_t *bytes, uint32_t count)
 
 static uint32_t get(struct sim_ring *ring, uint8_t *bytes, uint32_t max)
 {
-    uint32_t count = smaller(max, ring->count);
-    uint32_t first = smaller(count, SIM_RING_BYTES - ring->first);
+    uint32_t count = lesser(max, ring->count);
+    uint32_t first = lesser(count, SIM_RING_BYTES - ring->first);
     memcpy(bytes, ring->bytes + ring->first, first);
     memcpy(bytes + first, ring->bytes, count - first);
     ring->first = (ring->first + count) % SIM_RING_BYTES;
@@ -140,7 +136,7 @@ static int64_t receive(struct sim *sim, struct sim_peer *peer, void *bytes, uint
     if (peer->to_server.count == 0) {
         return peer->finished ? 0 : WORLD_EAGAIN;
     }
-    uint32_t limit = transfer(sim, peer, smaller(max, peer->to_server.count));
+    uint32_t limit = transfer(sim, peer, lesser(max, peer->to_server.count));
     if (limit == 0) {
         return WORLD_EAGAIN;
     }
@@ -157,7 +153,7 @@ static int64_t send_bytes(struct sim *sim, struct sim_peer *peer, const void *by
     if (peer->reset || peer->closed) {
         return WORLD_ECLOSED;
     }
-    uint32_t room = smaller(count, ring_room(&peer->to_client));
+    uint32_t room = lesser(count, ring_room(&peer->to_client));
     uint32_t limit = room == 0 ? 0 : transfer(sim, peer, room);
     if (limit == 0) {
         return WORLD_EAGAIN;

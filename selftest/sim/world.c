@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "selftest/sim/sim.h"
+#include "config/base/bounds.h"
 
 #define PASS_US_MAX  20             /* time that a pass takes */
 #define LATE_US_MAX  (3 * SIM_SECOND_US)
@@ -93,16 +94,11 @@ static bool let_happen(struct sim *sim)
     return engine_rings;
 }
 
-static uint64_t earliest(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Moves time to the next event, or to the bound. */
 static void jump(struct sim *sim, uint64_t until_us)
 {
-    uint64_t next_us = earliest(until_us, sim_clients_next_us(sim));
-    next_us = earliest(next_us, sim_workers_next_us(sim));
+    uint64_t next_us = lesser(until_us, sim_clients_next_us(sim));
+    next_us = lesser(next_us, sim_workers_next_us(sim));
     sim->now_us = next_us > sim->now_us ? next_us : sim->now_us;
 }
 

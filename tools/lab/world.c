@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "tools/lab/lab.h"
 
 #define LISTENER_HANDLE 0
@@ -172,17 +173,12 @@ static uint32_t collect(struct lab *lab, struct world_event *events, uint32_t ma
     return count;
 }
 
-static uint64_t earliest(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void advance(struct lab *lab, uint64_t until_us)
 {
-    uint64_t next_us = earliest(player_next_us(&lab->clients.player), lab_flow_next_us(lab));
-    next_us = earliest(next_us, until_us);
-    next_us = earliest(next_us, next_step_us(lab));
-    next_us = earliest(next_us, lab_death_next_us(lab));
+    uint64_t next_us = lesser(player_next_us(&lab->clients.player), lab_flow_next_us(lab));
+    next_us = lesser(next_us, until_us);
+    next_us = lesser(next_us, next_step_us(lab));
+    next_us = lesser(next_us, lab_death_next_us(lab));
     if (next_us > lab->now_us && next_us != UINT64_MAX) {
         lab->now_us = next_us;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 
 /*
  * What: the table of open calls, and what the caller has of each.
@@ -96,16 +97,11 @@ enum agx_result agx_session_resend(struct agx *agx)
 
 /* ---- what has come, and what of it is new ---------------------------------------------------- */
 
-static uint32_t smaller(uint32_t a, uint64_t b)
-{
-    return a < b ? a : (uint32_t)b;
-}
-
 enum agx_result agx_calls_take_tokens(struct agx_open_call *call, const uint32_t *tokens,
                                       uint32_t count, uint32_t *old)
 {
     struct agx_progress *seen = &call->seen, *told = &call->told;
-    *old = smaller(count, told->tokens - seen->tokens);
+    *old = lesser(count, told->tokens - seen->tokens);
     seen->tokens += *old;
     seen->digest = wire_digest(seen->digest, tokens, *old);
     if (seen->tokens < told->tokens) {
@@ -125,7 +121,7 @@ enum agx_result agx_calls_take_text(struct agx_open_call *call, const char *text
                                     uint32_t *old)
 {
     struct agx_progress *seen = &call->seen, *told = &call->told;
-    *old = smaller(bytes, told->text_bytes - seen->text_bytes);
+    *old = lesser(bytes, told->text_bytes - seen->text_bytes);
     seen->text_bytes += *old;
     seen->text_digest = fnv_add(seen->text_digest, text, *old);
     if (seen->text_bytes < told->text_bytes) {

@@ -12,13 +12,9 @@
 #include <stdlib.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 
 /* ---- before the first arrival ---------------------------------------------------------------- */
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint32_t runs_of(const struct trace *trace, uint32_t programs)
 {
@@ -27,7 +23,7 @@ static uint32_t runs_of(const struct trace *trace, uint32_t programs)
 
 double player_natural_rate(const struct trace *trace, uint32_t programs)
 {
-    uint32_t count = smaller(runs_of(trace, programs), trace->programs_count);
+    uint32_t count = lesser(runs_of(trace, programs), trace->programs_count);
     uint64_t span_us = trace->programs[count - 1].arrival_us - trace->programs[0].arrival_us;
     return span_us > 0 ? (double)(count - 1) * 1e6 / (double)span_us : 0;
 }
@@ -70,7 +66,7 @@ static void deal(struct player *player, uint32_t cycle)
     uint64_t state = player->settings.seed;
     for (uint32_t first = 0; first < player->runs_count; first += cycle) {
         struct player_run *runs = &player->runs[first];
-        uint32_t count = smaller(player->runs_count - first, cycle);
+        uint32_t count = lesser(player->runs_count - first, cycle);
         for (uint32_t i = 0; i < count; i++) {
             runs[i].program = &player->trace->programs[i];
         }
@@ -129,7 +125,7 @@ static void let_arrive(struct player *player, uint64_t at_us)
 static void let_first_arrive(struct player *player, uint32_t cycle)
 {
     uint32_t sessions = player->settings.sessions;
-    uint32_t count = sessions > 0 ? smaller(sessions, player->runs_count) : player->runs_count;
+    uint32_t count = sessions > 0 ? lesser(sessions, player->runs_count) : player->runs_count;
     while (player->runs_arrived < count) {
         let_arrive(player, arrival_us(player, player->runs_arrived, cycle));
     }
@@ -139,7 +135,7 @@ enum player_start player_init(struct player *player, const struct trace *trace,
                               const struct player_settings *settings)
 {
     uint32_t runs = runs_of(trace, settings->programs), calls_first = 0;
-    uint32_t cycle = smaller(runs, trace->programs_count);
+    uint32_t cycle = lesser(runs, trace->programs_count);
     uint64_t calls = player_calls(trace, runs);
     *player = (struct player){.trace = trace, .settings = *settings};
     if (calls > settings->calls_max) {

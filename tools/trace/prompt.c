@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "tools/exit_code.h"
 
 #define FIRST_PLAIN_ID 3        /* after unknown, BOS and EOS in most vocabularies */
@@ -23,11 +24,6 @@ static uint32_t scaled(const struct prompt_book *book, uint32_t tokens)
 {
     double count = round(tokens * book->limits.token_scale);
     return count < 1 ? 1 : count > TRACE_TOKENS_MAX ? TRACE_TOKENS_MAX : (uint32_t)count;
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 /* `calls` starts with the program's call 0. */
@@ -39,7 +35,7 @@ static uint32_t part_tokens(const struct prompt_book *book, uint32_t calls_first
     }
     uint32_t call = calls_first + part->call;
     uint32_t whole = part->kind == TRACE_PROMPT ? book->whole[call] : book->out[call];
-    return part->tokens == 0 ? whole : smaller(scaled(book, part->tokens), whole);
+    return part->tokens == 0 ? whole : lesser(scaled(book, part->tokens), whole);
 }
 
 static void measure_call(struct prompt_book *book, uint32_t calls_first, uint32_t index)
@@ -52,7 +48,7 @@ static void measure_call(struct prompt_book *book, uint32_t calls_first, uint32_
     book->whole[index] = whole < TRACE_TOKENS_MAX ? (uint32_t)whole : TRACE_TOKENS_MAX;
     /* Half of the context stays for the prompt, so a long output never pushes it out. */
     uint32_t half = book->limits.context_tokens / 2;
-    book->out[index] = smaller(scaled(book, call->out_tokens), half > 0 ? half : 1);
+    book->out[index] = lesser(scaled(book, call->out_tokens), half > 0 ? half : 1);
 }
 
 int prompt_book_init(struct prompt_book *book, const struct trace *trace,
@@ -85,7 +81,7 @@ void prompt_book_free(struct prompt_book *book)
 uint32_t prompt_tokens(const struct prompt_book *book, uint32_t call)
 {
     uint32_t room = book->limits.context_tokens - book->out[call];
-    return smaller(book->whole[call], smaller(room, book->limits.prompt_tokens_max));
+    return lesser(book->whole[call], lesser(room, book->limits.prompt_tokens_max));
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -112,7 +108,7 @@ static bool take_part(struct prompt_walk *walk, struct prompt_piece *piece)
     *piece = (struct prompt_piece){.call = top->call, .part = top->part,
                                    .index = call->parts_first + top->part};
     const struct trace_part *part = &book->trace->parts[piece->index];
-    uint32_t count = smaller(part_tokens(book, walk->program->calls_first, part), top->left);
+    uint32_t count = lesser(part_tokens(book, walk->program->calls_first, part), top->left);
     top->left -= count;
     top->part++;
     if (walk->position + count <= walk->skip) {

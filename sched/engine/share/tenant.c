@@ -28,6 +28,8 @@
 
 #include <string.h>
 
+#include "config/base/bounds.h"
+
 #define LATELY_US  UINT64_C(60000000)       /* after twice this time what tenants had counts half */
 #define LAG_MAX    (UINT64_C(10000000) * SCHED_COST_PARTS)
 #define SHARED     0u
@@ -138,17 +140,12 @@ static uint64_t part_of(uint64_t use, uint64_t all, uint64_t whole)
     return use >= all ? whole : whole / all * use + whole % all * use / all;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint64_t sched_tenant_dominant(const struct sched_use *use, const struct sched_use *all,
                                uint64_t whole)
 {
     uint64_t cost = use->rows > 0 ? part_of(use->rows, all->rows, whole) : 0;
-    cost = larger(cost, part_of(use->prompt_tokens, all->prompt_tokens, whole));
-    return larger(cost, part_of(use->blocks, all->blocks, whole));
+    cost = greater(cost, part_of(use->prompt_tokens, all->prompt_tokens, whole));
+    return greater(cost, part_of(use->blocks, all->blocks, whole));
 }
 
 void sched_tenant_use(struct sched *sched, uint32_t tenant, const struct sched_use *use)
@@ -223,7 +220,7 @@ static void raise_floor(struct sched_tenants *tenants)
 {
     uint64_t most = 0, least = UINT64_MAX;
     for (uint32_t i = 0; i < tenants->count; i++) {
-        most = larger(most, tenants->of[i].virtual_time);
+        most = greater(most, tenants->of[i].virtual_time);
     }
     for (uint32_t i = 0; i < tenants->count; i++) {
         const struct sched_tenant *tenant = &tenants->of[i];
@@ -231,10 +228,10 @@ static void raise_floor(struct sched_tenants *tenants)
         least = is_less ? tenant->virtual_time : least;
     }
     least = least < most ? least : most;
-    tenants->floor = larger(tenants->floor, most - least > LAG_MAX ? most - LAG_MAX : least);
+    tenants->floor = greater(tenants->floor, most - least > LAG_MAX ? most - LAG_MAX : least);
     for (uint32_t i = 0; i < tenants->count; i++) {
         struct sched_tenant *tenant = &tenants->of[i];
-        tenant->virtual_time = larger(tenant->virtual_time, tenants->floor);
+        tenant->virtual_time = greater(tenant->virtual_time, tenants->floor);
         tenant->wanted = tenant->wants;
     }
 }
@@ -242,7 +239,7 @@ static void raise_floor(struct sched_tenants *tenants)
 void sched_tenant_settle(struct sched_engine *engine, uint64_t duration_us)
 {
     struct sched_tenants *tenants = &engine->sched->tenants;
-    engine->step_cost = larger(sched_tenant_cost(duration_us), SCHED_STEP_COST_MIN);
+    engine->step_cost = greater(sched_tenant_cost(duration_us), SCHED_STEP_COST_MIN);
     share_out(tenants, charge_all(engine, duration_us));
     fade(tenants, duration_us);
     raise_floor(tenants);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/base/bounds.h"
 #include "config/base/ring.h"
 #include "tools/sdk/agx.h"
 
@@ -124,11 +125,6 @@ static struct chrome_track track_of_row(struct picture *picture, uint32_t row)
     return (struct chrome_track){steps_track.pid, row + 2};
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static void draw_run(struct picture *picture, struct picture_call *call)
@@ -150,8 +146,8 @@ static void close_call(struct picture *picture, struct picture_call *call, uint6
     call->is_open = false;
     program->tracks[call->track / 64] &= ~(UINT64_C(1) << call->track % 64);
     program->open_calls--;
-    now_us = later(now_us, call->since_us);
-    program->closed_us = later(program->closed_us, now_us);
+    now_us = greater(now_us, call->since_us);
+    program->closed_us = greater(program->closed_us, now_us);
     program->idle_since_us = now_us;
 }
 
@@ -161,7 +157,7 @@ static void open_call(struct picture *picture, struct picture_call *call,
                       const struct event *event, uint32_t program_index, uint64_t since_us)
 {
     struct picture_program *program = &picture->programs[program_index];
-    since_us = later(since_us, program->closed_us);
+    since_us = greater(since_us, program->closed_us);
     *call = (struct picture_call){.is_open = true, .client_call_id = event->client_call_id,
                                   .program = program_index, .since_us = since_us,
                                   .track = take_track(picture, program_index)};
@@ -206,7 +202,7 @@ static void draw_until(struct picture *picture, struct picture_call *call, uint6
     chrome_stretch(picture->chrome, track_of(call), "wait",
                    (struct chrome_span){call->since_us, until_us},
                    (struct chrome_argument[]){{"call", call->client_call_id}, {NULL, 0}});
-    call->since_us = later(call->since_us, until_us);
+    call->since_us = greater(call->since_us, until_us);
 }
 
 static void add_run(struct picture *picture, const struct event *event)
@@ -226,7 +222,7 @@ static void add_run(struct picture *picture, const struct event *event)
     }
     call->run_fed += values[2];
     call->run_tokens += values[3];
-    call->since_us = later(call->since_us, event->time_us);
+    call->since_us = greater(call->since_us, event->time_us);
     const struct picture_program *program = &picture->programs[call->program];
     snprintf(name, sizeof name, "%" PRIu32 ":%02x%02x%02x%02x call %" PRIu64, program->slot,
              program->tag[0], program->tag[1], program->tag[2], program->tag[3],
@@ -314,7 +310,7 @@ static void end_step(struct picture *picture, const struct event *event)
         from_us = picture->step_since_us > 0 ? picture->step_since_us : event->time_us;
     }
     chrome_stretch(picture->chrome, steps_track, is_lost ? "lost step" : "step",
-                   (struct chrome_span){later(from_us, picture->steps_us), event->time_us}, NULL);
+                   (struct chrome_span){greater(from_us, picture->steps_us), event->time_us}, NULL);
     picture->steps_us = event->time_us;
     picture->step_since_us = 0;
 }
