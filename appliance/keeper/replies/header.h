@@ -14,8 +14,8 @@ struct replies_header {
     uint64_t layout;                    /* net_replies_layout() */
     uint64_t replies, reply_tokens;     /* limits */
     uint64_t bytes;                     /* of the pages after this one */
-    uint64_t model;                     /* boot.model_digest: header and size of its file, samples
-                                           of its weights, and the arithmetic */
+    uint64_t model;                     /* boot.model_digest: of the model's size, header and
+                                           samples of weights, and the arithmetic */
     uint64_t weights;                   /* 0: not known yet, or a GPU's worker reads them */
     uint64_t check;                     /* digest of all above */
 };
