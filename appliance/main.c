@@ -10,6 +10,7 @@
 #include "appliance/boot/confine.h"
 #include "appliance/boot/inherited.h"
 #include "appliance/boot/listen.h"
+#include "appliance/boot/model_digest.h"
 #include "appliance/boot/plan.h"
 #include "appliance/boot/init/init.h"
 #include "appliance/keeper/keeper.h"
@@ -122,7 +123,7 @@ static enum boot_exit prepare(struct boot *boot, enum mode mode,
         post_plan_memory(boot, selftest);
     }
     if (mode == MODE_SERVE || mode == MODE_UPGRADE) {
-        exit_status = upgrade_measure(boot);
+        exit_status = model_digest_fill(boot);
         if (exit_status != BOOT_EXIT_OK) {
             return exit_status;
         }

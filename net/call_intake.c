@@ -311,7 +311,8 @@ static void execute(struct net *net, struct call *call, const struct net_reply *
         call->emit.is_replayed = true;
         call->emit.reply = reply->number;
         net->stats->calls_replayed++;
-        end_as(net, call, &reply->done);
+        const struct wire_done done = net_reply_done(reply);
+        end_as(net, call, &done);
         return;
     }
     exchange_command(net->exchange,

@@ -35,6 +35,7 @@
 
 #define NET_CONNECTION_NONE UINT32_MAX
 #define NET_KEY_NONE        UINT32_MAX
+#define NET_REPLY_CHUNK     16u         /* tokens of a reply, which lie together */
 #define NET_ACCEPTS_PER_PASS 16         /* of each listener: a flood on one starves no other */
 /* Longest text of one token; a vocabulary with longer ones serves token ids only. */
 #define NET_TOKEN_TEXT_BYTES_MAX 512
@@ -159,7 +160,6 @@ struct net_key {
     uint32_t calls_max, calls_open;
 };
 
-#define NET_REPLY_CHUNK 16u             /* tokens */
 struct net_listener {
     int32_t handle;                 /* -1: off */
     bool is_watched, is_ready;
@@ -188,7 +188,7 @@ struct net {
     uint32_t preauth_first, preauth_last, preauth_count;
     struct quota quota;             /* connections that have authenticated */
     struct net_key *keys;           /* [limits.keys] */
-    uint64_t owners[QUOTA_ACCOUNTS_MAX - 1];    /* of their domains, by number (auth/owner.c) */
+    char owners[QUOTA_ACCOUNTS_MAX - 1][CONFIG_KEY_NAME_BYTES];     /* their domains' names */
     uint32_t keys_count;
     uint8_t decoy_secret[WIRE_SECRET_BYTES];    /* checks the proof of an unknown key id */
     bool again;                     /* work was left for the next pass: do not wait */
@@ -225,6 +225,8 @@ bool net_domain_is_user(uint64_t domain);
 uint64_t net_kept_layout(void);
 /* The same of replies alone, which a file may have. */
 uint64_t net_replies_layout(void);
+/* Takes from `kept` what replies need, which is zeroed or as it was left: the first of it, where a
+ * file is to have it. A caller that hands `pages` to net_init() takes no more. */
 void net_replies_take(struct pages *pages, const struct limits *limits, struct arena *kept);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);

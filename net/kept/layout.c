@@ -5,19 +5,21 @@
  *
  * LAYOUT stands for what no size shows: the order of members, what they mean, what a digest is of.
  * Count it up when any of that changes: a digest that is computed otherwise, too. `make check`
- * knows the text of these records, by the number after the colon, and asks for it.
+ * knows the text of these records, by the numbers after the colons, and asks for it.
  *
- * Replies have a number of their own: they may be in a file, which the next version is to read.
+ * Replies have a number of their own, REPLIES_LAYOUT: they may be in a file, which the next version
+ * is to read. A file of another layout is refused. A change of theirs is one of kept memory, too.
  *
- * records: 7915623a58ecd329
+ * records: 00630403f77f3d89
+ * replies: 50b84d9b04cbe11e
  */
 #include "config/base/fnv.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 
-#define LAYOUT         4u
-#define REPLIES_LAYOUT 1u
+#define LAYOUT         5u
+#define REPLIES_LAYOUT 2u
 
 uint64_t net_replies_layout(void)
 {

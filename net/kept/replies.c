@@ -16,11 +16,12 @@
  *
  * Death: records and tokens lie in memory that the core's successor takes up. It takes a record
  * whose check word and digest of tokens agree, so one that was half written, or half forgotten, is
- * as if it had not been; all that links records is made anew.
+ * as if it had not been; all that links records is made anew. The newest records are taken up
+ * first, so that the oldest are dropped where accounts may have less than they had.
  * File: the same memory may lie in a file, which a core of another boot takes up in the same way
  * (appliance/keeper/replies/). Pages that change are marked after that. Numbers of trust domains
  * are those of one boot; a record has the domain's name, too, and without a domain of that name it
- * is dropped.
+ * is dropped. Numbers of statuses are those of one version; a record has the code on the wire.
  *
  * Bounds: one copy of the tokens. A record leaves once, so keeping one is O(accounts) amortised. A
  * chain is as short as those of open calls.
@@ -96,6 +97,13 @@ const struct net_reply *net_reply_find(const struct net *net, uint64_t domain,
         at = reply->chain_next;
     }
     return NULL;
+}
+
+struct wire_done net_reply_done(const struct net_reply *reply)
+{
+    struct wire_done done = reply->done;
+    done.status = status_from_wire((uint16_t)reply->status_code);
+    return done;
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -228,20 +236,23 @@ static uint64_t check_of(const struct net_reply *reply)
     return fnv_add_words(FNV_START, reply, offsetof(struct net_reply, check));
 }
 
-/* Into the lists; the record is whole. */
-static void enter(struct net *net, uint32_t place)
+/* Into the lists; the record is whole. Of its account it is the newest, or the oldest. */
+static void enter(struct net *net, uint32_t place, bool is_newest)
 {
     struct net_replies *replies = &net->replies;
     struct net_reply *reply = &replies->records[place];
-    uint32_t account = quota_account(reply->domain), last = replies->of[account].last;
+    uint32_t account = quota_account(reply->domain);
+    uint32_t *first = &replies->of[account].first, *last = &replies->of[account].last;
     uint32_t *head = head_of(net, reply->domain, reply->program_id, reply->done.call_id);
-    if (last != CALL_NONE) {
-        replies->records[last].next = place;
+    reply->next = is_newest ? CALL_NONE : *first;
+    if (*last == CALL_NONE) {
+        *first = *last = place;
+    } else if (is_newest) {
+        replies->records[*last].next = place;
+        *last = place;
     } else {
-        replies->of[account].first = place;
+        *first = place;
     }
-    replies->of[account].last = place;
-    reply->next = CALL_NONE;
     reply->chain_next = *head;
     *head = place;
     quota_take(&replies->quota, account, 1);
@@ -265,10 +276,11 @@ static uint64_t keep(struct net *net, const struct net_reply_part *part,
         .owner = net_owner_of(net, part->domain), .domain = part->domain,
         .request = part->request, .done = *done,
         .chunk = write_tokens(net, part->tokens, done->generated_tokens),
-        .number = ++replies->kept};
+        .status_code = status_wire(done->status), .number = ++replies->kept};
+    reply->done.status = STATUS_OK;
     memcpy(reply->program_id, part->program_id, sizeof reply->program_id);
     reply->check = check_of(reply);
-    enter(net, place);
+    enter(net, place, true);
     mark_tokens(net, reply->chunk);
     mark(net, reply, sizeof *reply);
     pages_number(&replies->pages, reply->number);
@@ -330,25 +342,26 @@ static bool is_whole(const struct net *net, const struct net_reply *reply)
     uint32_t account = quota_account(reply->domain), tokens = reply->done.generated_tokens;
     return reply->number != 0 && reply->check == check_of(reply) &&
            tokens <= net->settings.limits->context_tokens && has_its_tokens(net, reply) &&
+           quota_room(&replies->quota, account) > 0 &&
            quota_room(&replies->tokens_quota, account) >= tokens &&
            net_reply_find(net, reply->domain, reply->program_id, reply->done.call_id) == NULL;
 }
 
-/* Two lists that ascend by number, as one. */
+/* Two lists that descend by number, as one. */
 static uint32_t merge(struct net_reply *records, uint32_t a, uint32_t b)
 {
     uint32_t merged = CALL_NONE, *link = &merged;
     while (a != CALL_NONE && b != CALL_NONE) {
-        uint32_t *least = records[a].number < records[b].number ? &a : &b;
-        *link = *least;
-        link = &records[*least].next;
-        *least = *link;
+        uint32_t *newest = records[a].number > records[b].number ? &a : &b;
+        *link = *newest;
+        link = &records[*newest].next;
+        *newest = *link;
     }
     *link = a != CALL_NONE ? a : b;
     return merged;
 }
 
-/* All records in a list that ascends by number. lists[i] has none, or 2^i of them. */
+/* All records in a list that descends by number. lists[i] has none, or 2^i of them. */
 static uint32_t sort(struct net_reply *records, uint32_t count)
 {
     uint32_t lists[32], all = CALL_NONE;
@@ -376,7 +389,7 @@ static void take_up_records(struct net *net)
          at = next) {
         struct net_reply *reply = &replies->records[at];
         next = reply->next;
-        if (!net_owner_find(net, reply->owner, &reply->domain) || !is_whole(net, reply)) {
+        if (!net_owner_find(net, &reply->owner, &reply->domain) || !is_whole(net, reply)) {
             *reply = (struct net_reply){.next = replies->free};
             replies->free = at;
             continue;
@@ -384,8 +397,8 @@ static void take_up_records(struct net *net)
         for (uint32_t of = reply->chunk; of != CALL_NONE; of = replies->chunk_next[of]) {
             replies->chunk_is_used[of] = true;
         }
-        replies->kept = reply->number;
-        enter(net, at);
+        replies->kept = reply->number > replies->kept ? reply->number : replies->kept;
+        enter(net, at, false);
     }
 }
 

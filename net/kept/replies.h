@@ -4,14 +4,18 @@
  * What: replies of ended calls, by (domain, program id, call id), and the parts of replies of calls
  * that were open when the core before this one died. Only net/ includes this.
  */
+#include "net/auth/owner.h"
 #include "net/net.h"
 
 struct net_reply {                  /* up to `number` it is written once, and `check` is of that */
-    uint64_t owner;                 /* its trust domain, by a name that outlives a restart */
+    struct net_owner owner;         /* its trust domain, as it is named after a restart */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];  /* the key, with domain and done.call_id */
     uint64_t request;               /* net_reply_request() of its CALL */
-    struct wire_done done;          /* as it was framed for the client; of a part: finish is 0 */
+    struct wire_done done;          /* as it was framed for the client, but for the status; of a
+                                       part: finish is 0 */
     uint32_t chunk;                 /* of its first tokens, or CALL_NONE */
+    uint32_t status_code;           /* of `done`, as on the wire: the next version's enum status may
+                                       have other numbers */
     uint64_t number;                /* counted since boot, from 1; 0: free */
     uint64_t check;                 /* digest of all above */
     uint64_t domain;                /* the owner's number now: each core finds it anew */
@@ -40,12 +44,14 @@ struct net_reply_part {
     const uint32_t *tokens;         /* [tokens_count] */
     uint32_t prompt_tokens, tokens_count;
 };
-/* As net_reply_keep(). */
+/* Keeps it as net_reply_keep() does, or not; it is no reply that an end could wait for. */
 void net_reply_keep_part(struct net *net, const struct net_reply_part *part);
 static inline bool net_reply_is_part(const struct net_reply *reply)
 {
     return reply->done.finish == CALL_FINISH_NONE;
 }
+/* As it was framed for the client. */
+struct wire_done net_reply_done(const struct net_reply *reply);
 void net_reply_forget(struct net *net, const struct net_reply *reply);
 /* Its done.generated_tokens tokens. */
 void net_reply_tokens(const struct net *net, const struct net_reply *reply,

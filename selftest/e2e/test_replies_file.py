@@ -209,6 +209,18 @@ def test_replies_of_a_gpu_are_a_gpus():
         assert "engine.kind" in refused(NOISE, disk.file)
 
 
+def test_replies_of_a_gpu_are_known_when_the_model_is_a_copy():
+    """Another device, inode and time: as after a restart of the machine, or from another disk."""
+    with Disk() as disk:
+        answers = {}
+        for name in ("first.gguf", "second.gguf"):
+            model = os.path.join(disk.folder, name)
+            shutil.copy(RANDOM_MODEL, model)
+            with Appliance("model.path=" + model, "engine.kind=cuda", *ON_SOFT, disk.file) as a:
+                expect_known(a, answers)
+                answers[1] = ask(a, 1, again=Either()).tokens
+
+
 def test_other_weights_with_the_same_header_are_refused():
     with Disk() as disk:
         model = os.path.join(disk.folder, "model.gguf")

@@ -23,7 +23,8 @@
 #include "selftest/sim/sim.h"
 
 #define ARENA_BYTES_MAX  (UINT64_C(512) << 20)      /* mapped, not populated */
-#define KEPT_BYTES_MAX   (UINT64_C(64) << 20)       /* behind it */
+#define KEPT_BYTES_MAX   (UINT64_C(64) << 20)       /* behind it; and what a disk has of that */
+#define BYTES_MAX        (ARENA_BYTES_MAX + 2 * KEPT_BYTES_MAX)
 #define AUDIT_EVERY      64
 #define CALM_PASSES_MAX  2000000
 #define CALM_US_MAX      (20000 * SIM_SECOND_US)
@@ -164,7 +165,7 @@ struct sim *sim_new(void)
 {
     struct sim *sim = mmap(NULL, sizeof *sim, PROT_READ | PROT_WRITE,
                            MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
-    void *memory = mmap(NULL, ARENA_BYTES_MAX + KEPT_BYTES_MAX, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, BYTES_MAX, PROT_READ | PROT_WRITE,
                         MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
     if (sim == MAP_FAILED || memory == MAP_FAILED) {
         fprintf(stderr, "agentix-sim: no memory\n");
@@ -199,9 +200,10 @@ static void take_memory(struct sim *sim, const struct vocab *vocab)
     SIM_REQUIRE(sim, core <= ARENA_BYTES_MAX && kept <= KEPT_BYTES_MAX, INVARIANT_WORLD,
                 "a plan of %llu and %llu bytes", (unsigned long long)core,
                 (unsigned long long)kept);
-    madvise(sim->arena.base, ARENA_BYTES_MAX + KEPT_BYTES_MAX, MADV_DONTNEED);
+    madvise(sim->arena.base, BYTES_MAX, MADV_DONTNEED);
     sim->arena.size_bytes = core;
     sim->kept = (struct arena){.base = sim->arena.base + ARENA_BYTES_MAX, .size_bytes = kept};
+    sim->disk = sim->kept.base + KEPT_BYTES_MAX;
     sim->step.base =
         arena_take(&sim->kept, sim->limits.engines, sim->step.layout.total_bytes);
 }
@@ -346,20 +348,11 @@ static void give_up(struct sim *sim)
     }
 }
 
-/* The writer has all that is there on its disk, in this moment or a later one. */
-static void write_replies(struct sim *sim)
-{
-    struct pages_numbers *numbers = sim->loop.net.replies.pages.numbers;
-    if (numbers->written != numbers->changed && !sim_fault(sim, SIM_FAULT_DISK)) {
-        numbers->written = numbers->changed;
-    }
-}
-
 bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     give_up(sim);
-    write_replies(sim);
+    sim_write_replies(sim);
     if (setjmp(sim->core_death) != 0) {
         sim_core_again(sim);
     }

@@ -120,6 +120,7 @@ struct sim {
     struct vocab wordless;          /* without texts; the other one is in words.c */
     struct arena arena;             /* of the core: gone with it */
     struct arena kept;              /* of cores, and the step records */
+    uint8_t *disk;                  /* what the writer has written of the replies in it */
     struct step step;               /* the record of engine 0 */
     struct loop loop;
     struct invariants_memory memory;
@@ -191,6 +192,10 @@ void sim_core_again(struct sim *sim);
 /* What each program has had, as the core dies; another one has taken over and must say the same. */
 void sim_programs_leave(struct sim *sim);
 void sim_programs_meet(struct sim *sim);
+
+/* deaths/writer.c */
+/* The writer has all that is marked on its disk, in this moment or a later one. */
+void sim_write_replies(struct sim *sim);
 
 /* run.c */
 /* Builds the loop over memory that is zeroed, but for what is kept. */

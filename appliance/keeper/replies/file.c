@@ -17,15 +17,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "appliance/clock.h"
 #include "appliance/log.h"
 #include "config/base/assert.h"
 #include "net/net.h"
 
 #define LOCK_TRIES    50            /* for a writer that ends: */
-#define LOCK_PAUSE_NS 100000000     /* 5 s in all */
+#define LOCK_PAUSE_US 100000u       /* 5 s in all */
 #define PUBLIC_MODES  077
 
 static enum boot_exit fail(const struct boot *boot, enum boot_exit exit_status, const char *why)
@@ -80,13 +80,12 @@ static bool sync_folder(const char *path)
 
 static bool lock(int handle)
 {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     for (uint32_t i = 0; i < LOCK_TRIES; i++) {
         if (fcntl(handle, F_OFD_SETLK, &all) == 0) {
             return true;
         }
-        (void)nanosleep(&pause, NULL);      /* the writer of one that was killed has not ended */
+        clock_rest(LOCK_PAUSE_US);          /* the writer of one that was killed has not ended */
     }
     return false;
 }
@@ -157,12 +156,14 @@ static enum boot_exit fail_room(const struct boot *boot, uint64_t needed)
     return fail(boot, BOOT_EXIT_CONFIG, why);
 }
 
-/* Where the file system cannot promise room: zeros take it. */
+/* Where the file system cannot promise room: zeros take it. The last page is a part of one, so that
+ * the file gets the size that it has by fallocate(). */
 static bool write_zeros(int handle, uint64_t bytes)
 {
     static const uint8_t zeros[PAGES_BYTES];
     for (uint64_t at = 0; at < bytes; at += sizeof zeros) {
-        if (pwrite(handle, zeros, sizeof zeros, (off_t)at) != (ssize_t)sizeof zeros) {
+        uint64_t part = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
+        if (pwrite(handle, zeros, part, (off_t)at) != (ssize_t)part) {
             return false;
         }
     }
@@ -230,6 +231,19 @@ static struct replies_header header_of(const struct boot *boot)
         .model = boot->model_digest};
 }
 
+/* True when no page was ever written: a header that is not there is damage else, and with it a file
+ * that was cut while a machine crashed. */
+static bool is_all_new(const struct boot *boot, uint64_t bytes)
+{
+    bool is_new = true;
+    for (uint64_t at = 0; is_new && at < bytes; at += PAGES_BYTES) {
+        union replies_page page = {.bytes = {0}};
+        uint64_t part = bytes - at < PAGES_BYTES ? bytes - at : PAGES_BYTES;
+        is_new = read_whole(boot, page.bytes, part, at) && replies_page_is_new(&page);
+    }
+    return is_new;
+}
+
 /* One of the right size, or a new one. */
 static enum boot_exit compare(const struct boot *boot, const struct replies_header *own,
                               bool *is_new)
@@ -247,7 +261,7 @@ static enum boot_exit compare(const struct boot *boot, const struct replies_head
         !read_whole(boot, page.bytes, sizeof page.bytes, 0)) {
         return fail_unlike(boot, "it is no file of replies");
     }
-    *is_new = (uint64_t)stat.st_size == size_of(own) && replies_page_is_new(&page);
+    *is_new = (uint64_t)stat.st_size == size_of(own) && is_all_new(boot, size_of(own));
     const char *unlike = *is_new ? NULL : replies_header_unlike(&page.header, own);
     if (unlike == NULL && (uint64_t)stat.st_size != size_of(own)) {
         unlike = "it has another size than its header says";

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "appliance/boot/model_digest.h"
 #include "config/base/assert.h"
 #include "config/base/fnv.h"
 
@@ -48,10 +49,9 @@ const char *replies_header_unlike(const struct replies_header *found,
         found->bytes != own->bytes) {
         return "it has other limits.replies or limits.reply_tokens";
     }
-    if (found->model != own->model ||
-        (found->weights != 0 && own->weights != 0 && found->weights != own->weights)) {
-        return "it is of another model, or of one that computes in other numbers (kv.type, "
-               "model.weights, engine.kind)";
+    if (model_digests_differ((struct model_digests){found->model, found->weights},
+                             (struct model_digests){own->model, own->weights})) {
+        return "it is of " MODEL_DIGESTS_DIFFER;
     }
     return NULL;
 }

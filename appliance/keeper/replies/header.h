@@ -14,7 +14,8 @@ struct replies_header {
     uint64_t layout;                    /* net_replies_layout() */
     uint64_t replies, reply_tokens;     /* limits */
     uint64_t bytes;                     /* of the pages after this one */
-    uint64_t model;                     /* header of the model's file, and the arithmetic */
+    uint64_t model;                     /* boot.model_digest: of the model's size, header and
+                                           samples of weights, and the arithmetic */
     uint64_t weights;                   /* 0: not known yet, or a GPU's worker reads them */
     uint64_t check;                     /* digest of all above */
 };
@@ -25,7 +26,7 @@ union replies_page {
 
 /* The rest is filled. */
 void replies_header_end(struct replies_header *header);
-/* True when the page is as it was allocated: the appliance ended before it wrote a header. */
+/* True when the page is as it was allocated: the appliance ended before it wrote it. */
 bool replies_page_is_new(const union replies_page *page);
 /* What forbids to use a file with the header `found` by the appliance with the header `own`, for
  * the log; NULL: nothing. Weights count where both are known. */

@@ -6,8 +6,10 @@
  * fault neither: so it does not map the file, and a file that is cut, a disk that fails or a full
  * one costs it nothing. The keeper must not wait either: it watches the others.
  * Invariants: it reads no record, and writes nothing but this file. A page counts as written when
- * all of it was; numbers are published after their pages, and after fdatasync() where that is
- * asked for.
+ * all of it was; numbers are published after the header and their pages, and after fdatasync()
+ * where that is asked for. What another writer has counted as written counts for nothing: the
+ * system says once that it has lost a page, and may have said so to that one. So a writer begins
+ * with all.
  * Bounds: a round writes each page once. It wakes up when it is rung for.
  * Owner: one thread; the keeper forks it, and another one when it has died.
  */
@@ -32,8 +34,10 @@ struct writer {
     const struct boot *boot;
     const union replies_page *header;
     bool syncs;
+    bool has_header;                /* the file has it, as far as this writer knows */
     bool has_failed;                /* the last round; the log says so once */
-    bool is_gone;                   /* the file has no name any more; the same */
+    bool is_cut;                    /* the file was shorter than it is made; the same */
+    bool is_gone;                   /* it has no name any more; the same */
 };
 
 static bool is_due(const struct pages *pages, uint64_t page, uint32_t *changed)
@@ -53,14 +57,11 @@ static uint64_t run_from(const struct pages *pages, uint64_t first, uint32_t *ch
     return count;
 }
 
-static bool write_run(const struct boot *boot, uint64_t first, uint64_t count)
+static bool write_whole(const struct boot *boot, const void *bytes, uint64_t count, uint64_t at)
 {
-    const struct pages *pages = &boot->replies;
-    uint64_t from = first * PAGES_BYTES, rest = pages->bytes - from;
-    uint64_t bytes = count * PAGES_BYTES < rest ? count * PAGES_BYTES : rest;
-    while (bytes > 0) {
-        ssize_t written = pwrite(boot->replies_handle, pages->base + from, bytes,
-                                 (off_t)(PAGES_BYTES + from));
+    const uint8_t *from = bytes;
+    while (count > 0) {
+        ssize_t written = pwrite(boot->replies_handle, from, count, (off_t)at);
         if (written < 0 && errno == EINTR) {
             continue;
         }
@@ -68,9 +69,26 @@ static bool write_run(const struct boot *boot, uint64_t first, uint64_t count)
             return false;
         }
         from += (uint64_t)written;
-        bytes -= (uint64_t)written;
+        at += (uint64_t)written;
+        count -= (uint64_t)written;
     }
     return true;
+}
+
+static bool write_run(const struct boot *boot, uint64_t first, uint64_t count)
+{
+    const struct pages *pages = &boot->replies;
+    uint64_t from = first * PAGES_BYTES, rest = pages->bytes - from;
+    uint64_t bytes = count * PAGES_BYTES < rest ? count * PAGES_BYTES : rest;
+    return write_whole(boot, pages->base + from, bytes, PAGES_BYTES + from);
+}
+
+/* Before pages: with pages and without it, the file would be no file of replies. */
+static bool write_header(struct writer *writer)
+{
+    writer->has_header = writer->has_header ||
+                         write_whole(writer->boot, writer->header, sizeof *writer->header, 0);
+    return writer->has_header;
 }
 
 static bool write_pages(const struct boot *boot)
@@ -90,20 +108,22 @@ static bool write_pages(const struct boot *boot)
     return true;
 }
 
-static void write_all_again(const struct pages *pages)
+static void write_all_again(struct writer *writer)
 {
+    const struct pages *pages = &writer->boot->replies;
+    writer->has_header = false;
     for (uint64_t page = 0; page < pages_count(pages->bytes); page++) {
         pages->marks[page].written = pages->marks[page].changed - 1;
     }
 }
 
 /* The system forgets what it could not write, and says so once: nothing of it counts. */
-static bool sync_pages(const struct boot *boot)
+static bool sync_pages(struct writer *writer)
 {
-    if (fdatasync(boot->replies_handle) == 0) {
+    if (fdatasync(writer->boot->replies_handle) == 0) {
         return true;
     }
-    write_all_again(&boot->replies);
+    write_all_again(writer);
     return false;
 }
 
@@ -115,12 +135,15 @@ static void look_at_file(struct writer *writer)
     if (fstat(writer->boot->replies_handle, &stat) != 0) {
         return;
     }
-    if ((uint64_t)stat.st_size < PAGES_BYTES + pages->bytes) {
+    bool is_cut = (uint64_t)stat.st_size < PAGES_BYTES + pages->bytes;
+    if (is_cut && !writer->is_cut) {
         log_event(LOG_ERROR, "limits.replies_file was cut to %llu bytes: it is written again",
                   (unsigned long long)stat.st_size);
-        (void)!pwrite(writer->boot->replies_handle, writer->header, sizeof *writer->header, 0);
-        write_all_again(pages);
     }
+    if (is_cut) {
+        write_all_again(writer);
+    }
+    writer->is_cut = is_cut;
     if (stat.st_nlink == 0 && !writer->is_gone) {
         writer->is_gone = true;
         log_event(LOG_ERROR, "limits.replies_file was removed: a restart will know no reply");
@@ -134,7 +157,8 @@ static bool write_round(struct writer *writer)
     struct pages_numbers *numbers = boot->replies.numbers;
     uint64_t changed = __atomic_load_n(&numbers->changed, __ATOMIC_ACQUIRE);
     look_at_file(writer);
-    bool is_done = write_pages(boot) && (!writer->syncs || sync_pages(boot));
+    bool is_done = write_header(writer) && write_pages(boot) &&
+                   (!writer->syncs || sync_pages(writer));
     if (!is_done && !writer->has_failed) {
         log_event(LOG_ERROR, "limits.replies_file cannot be written: error %d: %s", errno,
                   writer->syncs ? "ends of calls wait" : "a restart will not know these replies");
@@ -201,13 +225,20 @@ static void prepare(const struct boot *boot)
     }
 }
 
+static void begin(struct writer *writer, const struct boot *boot, const union replies_page *header)
+{
+    *writer = (struct writer){.boot = boot, .header = header,
+                              .syncs = option_limits_replies_sync(&boot->options) ==
+                                       OPTION_LIMITS_REPLIES_SYNC_YES};
+    write_all_again(writer);
+}
+
 _Noreturn void replies_writer_run(const struct boot *boot, const union replies_page *header)
 {
-    struct writer writer = {.boot = boot, .header = header,
-                            .syncs = option_limits_replies_sync(&boot->options) ==
-                                     OPTION_LIMITS_REPLIES_SYNC_YES};
+    struct writer writer;
     bool goes_on = true;
     prepare(boot);
+    begin(&writer, boot, header);
     while (goes_on) {
         if (write_round(&writer)) {
             goes_on = await(boot);

@@ -6,10 +6,7 @@
 
 /* BOOT_ONLY. A digest that tells the file of this program from another one; 0: unknown. */
 uint64_t upgrade_own_program(void);
-/* BOOT_ONLY, once the plan is made: fills boot->model_digest. Reads the header of the model again,
- * and samples of its weights. */
-enum boot_exit upgrade_measure(struct boot *boot);
-/* After that: all but the digest of the weights. */
+/* BOOT_ONLY, once boot->model_digest is known: all but the digest of the weights. */
 void upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot);
 /* Why not; NULL: it can. Weights that one of the two does not know yet are not compared. */
 const char *upgrade_unlike(const struct upgrade_likeness *before,

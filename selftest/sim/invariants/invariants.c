@@ -108,6 +108,8 @@ static const struct invariant_row {
                            "whatever other tenants do (tenants/)", WHEN_IT_HAPPENS, NULL},
     [INVARIANT_PROGRAMS] = {"a core that takes over knows the programs of the last one, and what "
                             "they have had (deaths/programs.c)", WHEN_IT_HAPPENS, NULL},
+    [INVARIANT_REPLIES] = {"what is written has each reply that the core has, and no other "
+                           "(deaths/writer.c)", WHEN_IT_HAPPENS, NULL},
 };
 
 const char *invariant_text(enum invariant invariant)

@@ -133,6 +133,15 @@ static const struct limits fixture_limits = {
     .reply_tokens = 100,
 };
 
+/* Of each table, what the domains of `keys` may have; NULL: there are none. */
+static inline void fixture_bind_quotas(struct fixture *f, const struct config_keys *keys)
+{
+    struct quotas quotas;
+    config_quotas_fill(&quotas, keys, &f->limits);
+    quota_bind(&f->calls.quota, &quotas, QUOTA_CALLS);
+    net_bind_quotas(&f->net, &quotas);
+}
+
 static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
                                       const struct limits *limits, const struct config_keys *keys)
 {
@@ -152,10 +161,8 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
                                              .unk_id = GGUF_NO_TOKEN, .token_bytes_max = 32};
     struct net_settings settings = {
         .limits = &f->limits,
-        .handshake_us = 2000000,
-        .frame_deadline_us = 5000000,
-        .write_deadline_us = 10000000,
-        .idle_us = 900000000,
+        .handshake_us = 2000000, .frame_deadline_us = 5000000,
+        .write_deadline_us = 10000000, .idle_us = 900000000,
         .frame_rate = 16384,
         .unsent_tokens = 16,
         .boot_id = "boot-boot-boot-",
@@ -178,6 +185,7 @@ static inline void fixture_init_keyed(struct fixture *f, struct arena *arena,
     uint64_t apart = kept != arena ? kept->used_bytes - kept_before : 0;
     ASSERT(arena->used_bytes - before + apart == memory_plan_bytes(&f->plan, MEMORY_CORE) +
                        memory_plan_bytes(&f->plan, MEMORY_KEPT));
+    fixture_bind_quotas(f, keys);
     net_take_up(&f->net, fixture_was_killed);
     net_listen(&f->net, 0, FAKE_LISTENER_HANDLE(0));
     net_listen(&f->net, 1, FAKE_LISTENER_HANDLE(1));

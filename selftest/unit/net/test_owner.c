@@ -76,12 +76,24 @@ static void test_replies_of_a_domain_that_is_gone_are_dropped(void **state)
     assert_null(reply_of(f, net_domain_of_key(0)));     /* dropped for good */
 }
 
-static void test_two_domains_of_one_name_have_no_replies(void **state)
+/* Two names of one FNV-64, and one that begins as the other. */
+static void test_a_name_that_is_only_alike_is_another_domain(void **state)
 {
-    struct config_keys same = keys;
-    memcpy(same.domains[1], keys.domains[0], sizeof same.domains[1]);
-    const struct fixture *f = begin_core(&same);
-    assert_int_equal(f->net.replies.quota.used, 0);
+    static const char names[][CONFIG_KEY_NAME_BYTES] = {
+        "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ", "8yn0iYCKYHlIj4-BwPq"};
+    struct fixture *f = *state;
+    struct config_keys named = keys;
+    assert_true(fnv_add(FNV_START, names[0], 20) == fnv_add(FNV_START, names[1], 20));
+    memcpy(named.domains[0], names[0], sizeof names[0]);
+    net_owners_fill(&f->net, &named);
+    const struct net_owner owner = net_owner_of(&f->net, net_domain_of_key(0));
+    uint64_t domain = 0;
+    assert_true(net_owner_find(&f->net, &owner, &domain) && domain == net_domain_of_key(0));
+    for (uint32_t i = 1; i < 3; i++) {
+        memcpy(named.domains[0], names[i], sizeof names[i]);
+        net_owners_fill(&f->net, &named);
+        assert_false(net_owner_find(&f->net, &owner, &domain));
+    }
 }
 
 static void test_domains_without_keys_are_their_numbers(void **state)
@@ -90,12 +102,17 @@ static void test_domains_without_keys_are_their_numbers(void **state)
     const uint64_t numbers[] = {0, DOMAIN_OF_USER | 1000, DOMAIN_OF_USER | UINT32_MAX};
     uint64_t domain = 1;
     for (uint32_t i = 0; i < 3; i++) {
-        assert_true(net_owner_of(net, numbers[i]) == numbers[i]);
-        assert_true(net_owner_find(net, numbers[i], &domain) && domain == numbers[i]);
+        const struct net_owner owner = net_owner_of(net, numbers[i]);
+        assert_true(owner.domain == numbers[i] && owner.name[0] == '\0');
+        assert_true(net_owner_find(net, &owner, &domain) && domain == numbers[i]);
     }
-    /* No owner is the number of a domain of keys. */
-    assert_false(net_owner_find(net, net_domain_of_key(0), &domain));
-    assert_false(net_owner_find(net, UINT64_MAX, &domain));
+    /* A domain of keys has its name, and places without one are no domain's. */
+    const uint64_t none[] = {net_domain_of_key(0), net_domain_of_key(1), UINT64_MAX};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(net_owner_find(net, &(struct net_owner){.domain = none[i]}, &domain));
+    }
+    assert_false(net_owner_find(net, &(struct net_owner){.domain = UINT64_MAX, .name = "red"},
+                                &domain));
 }
 
 static void test_a_change_is_marked_and_numbered(void **state)
@@ -127,7 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_domains_that_are_numbered_otherwise_keep_their_replies),
         T(test_replies_of_a_domain_that_is_gone_are_dropped),
-        T(test_two_domains_of_one_name_have_no_replies),
+        T(test_a_name_that_is_only_alike_is_another_domain),
         T(test_domains_without_keys_are_their_numbers),
         T(test_a_change_is_marked_and_numbered),
         T(test_a_number_counts_once_though_its_reply_is_gone),

@@ -6,14 +6,6 @@
  */
 #include "selftest/unit/net/auth_rig.h"
 
-static void bind(struct fixture *f, const struct config_keys *of)
-{
-    struct quotas quotas;
-    config_quotas_fill(&quotas, of, &f->limits);
-    quota_bind(&f->calls.quota, &quotas, QUOTA_CALLS);
-    net_bind_quotas(&f->net, &quotas);
-}
-
 /* Five connections, and two for handshakes; eight calls. Half is divided: red and blue have a
  * minimum of one connection and two calls each. */
 static int setup_divided(void **state)
@@ -30,7 +22,6 @@ static int setup_divided(void **state)
     limits.preauth = 2;
     limits.reserve_permille = 500;
     fixture_init_keyed(&fixture, test_arena(), &limits, &weighed);
-    bind(&fixture, &weighed);
     *state = &fixture;
     return 0;
 }
@@ -104,12 +95,12 @@ static void test_a_reload_divides_anew(void **state)
     next.keys.weights[0] = next.keys.weights[1] = 1;
     next.keys.quotas[1][QUOTA_CALLS] = (struct quota_bounds){.min = 1, .max = 1};
     net_admit_anew(&f->net, &next, f->fake.now_us);
-    bind(f, &next.keys);
+    fixture_bind_quotas(f, &next.keys);
     assert_int_equal(start_calls(f, red, 100), 1);
     uint32_t blue = open_member(f, 1);
     assert_int_equal(start_calls(f, blue, 1), 1);
     next.keys.quotas[1][QUOTA_CALLS] = (struct quota_bounds){.min = 8, .max = 8};
-    bind(f, &next.keys);                    /* more than is left: what is used stays */
+    fixture_bind_quotas(f, &next.keys);         /* more than is left: what is used stays */
     net_check(&f->net);
     assert_int_equal(start_calls(f, red, 200), 0);
     assert_int_equal(start_calls(f, blue, 200), 0);
@@ -123,7 +114,7 @@ static void test_a_domain_that_is_alone_has_all(void **state)
     alone = keys;
     alone.weights[0] = 1;
     alone.domains_count = 1;
-    bind(f, &alone);
+    fixture_bind_quotas(f, &alone);
     uint32_t red = open_member(f, 0);
     assert_int_equal(start_calls(f, red, 1), 8);
     for (uint32_t i = 1; i < 6; i++) {
