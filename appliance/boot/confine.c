@@ -63,8 +63,8 @@ enum boot_exit confine(struct boot *boot, bool serves)
     }
     files_confine_boot(boot);
     if (geteuid() == 0) {
-        log_event(LOG_WARN, "runs as root, without capabilities: appliance.user names a user that "
-                  "it can become");
+        log_event(LOG_WARN, "runs as root, without capabilities: set appliance.user to run as "
+                  "another user");
     }
     exit_status = seal_boot(boot);
     if (exit_status != BOOT_EXIT_OK) {

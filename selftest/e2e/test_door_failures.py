@@ -8,9 +8,11 @@ sent while the worker is stopped.
 import contextlib
 import os
 import signal
+import subprocess
+import tempfile
 import threading
 
-from appliance import HANG_S, NOISE, Appliance, stop, wait_for
+from appliance import BUILD, HANG_S, NOISE, Appliance, stop, wait_for
 from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Answer, Door, chat
 from test_restart import again, first, kill_all
 from upgrade import Upgrade, family
@@ -137,6 +139,23 @@ def test_without_an_appliance_requests_are_refused_until_it_is_back():
 # ---- an upgrade to what is not alike -------------------------------------------------------------
 
 HELD = 8                                # two on each of the door's connections
+
+
+def test_a_door_whose_log_is_a_file_says_what_there_is_to_say():
+    """Its seal forbids it to open files, not to write the one that it has."""
+    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "log"), "w+") as log:
+        door = subprocess.Popen([os.path.join(BUILD, "agentix-door"), "--set",
+                                 "door.listen=127.0.0.1:0"], stderr=log)
+
+        def has_said(text):
+            assert door.poll() is None, door.returncode
+            log.seek(0)
+            return text in log.read()
+        wait_for(lambda: has_said("listening on port"), "the door listens")
+        door.send_signal(signal.SIGHUP)
+        wait_for(lambda: has_said("SIGHUP"), "it says what it makes of a SIGHUP")
+        door.terminate()
+        assert door.wait(HANG_S) == 0
 
 
 def test_an_appliance_that_drains_ends_its_calls_and_others_go_to_its_successor():

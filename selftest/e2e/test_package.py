@@ -9,18 +9,16 @@ import shutil
 import subprocess
 import tempfile
 
-from appliance import BUILD, HANG_S, ROOT, run
+from appliance import BUILD, HANG_S, ROOT, Appliance, run
 from skip import Skip, long
 
-USES_LIBRARY = r"""
-#include <agx.h>
-int main(void)
-{
-    static uint8_t buffer[AGX_BUFFER_BYTES_MIN];
-    struct agx agx;
-    return agx_open(&agx, "127.0.0.1:1", buffer, sizeof buffer, 10) == AGX_ERROR_CONNECT ? 0 : 1;
-}
-"""
+
+def readme_program(address):
+    """The program of the library's README, with another address."""
+    lines = read(os.path.join(ROOT, "tools/sdk/README.md")).splitlines()
+    text = "\n".join(line[4:] for line in lines if line.startswith("    ")) + "\n"
+    assert "127.0.0.1:7411" in text
+    return text.replace("127.0.0.1:7411", address)
 
 
 def needs(*programs):
@@ -60,15 +58,15 @@ def read(path):
 
 def test_a_program_is_built_with_the_installed_library():
     needs("pkg-config", "gcc")
-    with installed("/opt/agentix") as folder:
+    with installed("/opt/agentix") as folder, Appliance() as a:
         environment = dict(os.environ, PKG_CONFIG_SYSROOT_DIR=folder, PKG_CONFIG_PATH=os.path.join(
             folder, "opt/agentix/lib/pkgconfig"))
         words = ran("pkg-config", "--cflags", "--libs", "agentix", env=environment).split()
         source, program = os.path.join(folder, "a.c"), os.path.join(folder, "a")
         with open(source, "w", encoding="utf-8") as file:
-            file.write(USES_LIBRARY)
+            file.write(readme_program(a.to))
         ran("gcc", "-Wall", "-Werror", "-o", program, source, *words)
-        ran(program)
+        assert ran(program).splitlines()[-1] in ("length", "eos"), "it says why the call ended"
         version = ran("pkg-config", "--modversion", "agentix", env=environment).strip()
         assert version == run("agx", "--version").stdout.split()[1]
         unit = read(folder + "/usr/lib/systemd/system/agentix.service")

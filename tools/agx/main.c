@@ -4,6 +4,7 @@
  * of the line. A new command needs one file, one prototype in command.h and one row in the table
  * below.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,29 +21,36 @@ static const struct {
     const char *name;
     int (*run)(const char *to, int argc, char **argv);
     const char *help;
+    bool asks_text_port;            /* not the one of --to */
 } commands[] = {
-    {"chat", chat_main, "talk with the model"},
-    {"generate", generate_main, "send a prompt, print the text as it comes"},
-    {"tokenize", tokenize_main, "text to token ids, without an appliance"},
-    {"render", render_main, "a conversation to a prompt, without an appliance"},
-    {"flow", flow_main, "run a workflow over rows, or explain its plan"},
-    {"replay", replay_main, "replay a trace of programs and measure"},
-    {"agent", agent_main, "agents work on the tasks of a file; how many are right"},
-    {"demo", demo_main, "the same agents on two appliances, side by side"},
-    {"ask", ask_main, "a question to the text port: health, stats, ended 12:03 ..."},
-    {"report", report_main, "who had what in a minute: calls, waits, service"},
-    {"top", top_main, "programs and calls while they run: who, how much, why it waits"},
-    {"trace", trace_main, "what the appliance does, as a picture for Perfetto"},
-    {"load", load_main, "many short calls, each checked"},
-    {"ping", ping_main, "round trips in microseconds"},
+    {"chat", chat_main, "talk with the model", false},
+    {"generate", generate_main, "send a prompt, print the text as it comes", false},
+    {"tokenize", tokenize_main, "text to token ids, without an appliance", false},
+    {"render", render_main, "a conversation to a prompt, without an appliance", false},
+    {"flow", flow_main, "run a workflow over rows, or explain its plan", false},
+    {"replay", replay_main, "replay a trace of programs and measure", false},
+    {"agent", agent_main, "agents work on the tasks of a file; how many are right", false},
+    {"demo", demo_main, "the same agents on two appliances, side by side", false},
+    {"ask", ask_main, "a question to the text port: health, stats, ended 12:03 ...", true},
+    {"report", report_main, "who had what in a minute: calls, waits, service", true},
+    {"top", top_main, "programs and calls while they run: who, how much, why it waits", true},
+    {"trace", trace_main, "what the appliance does, as a picture for Perfetto", true},
+    {"load", load_main, "many short calls, each checked", false},
+    {"ping", ping_main, "round trips in microseconds", false},
 };
 #define COMMANDS_COUNT (sizeof commands / sizeof commands[0])
 
+/* `to`: where the operator has said that the appliance is; NULL: nothing was said. */
 static int run_command(const char *to, int argc, char **argv)
 {
     for (uint32_t i = 0; i < COMMANDS_COUNT; i++) {
         if (strcmp(argv[0], commands[i].name) == 0) {
-            return commands[i].run(to, argc, argv);
+            if (to != NULL && commands[i].asks_text_port) {
+                fprintf(stderr, "agx: %s asks the text port: --text HOST:PORT behind the command, "
+                        "in place of --to\n", argv[0]);
+                return EXIT_USAGE;
+            }
+            return commands[i].run(to != NULL ? to : dial_default(), argc, argv);
         }
     }
     fprintf(stderr, "agx: no command '%s'; `agx help` lists them\n", argv[0]);
@@ -120,7 +128,7 @@ static void list_commands(char *text, size_t bytes)
 
 int main(int argc, char **argv)
 {
-    const char *to = dial_default(), *key_file = NULL, *affinity = NULL;
+    const char *to = NULL, *key_file = NULL, *affinity = NULL;
     char more[2048];
     int rest = argc;
     const struct argument rows[] = {

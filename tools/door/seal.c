@@ -84,8 +84,7 @@ static bool fix_limits(const struct door *door)
                 (unsigned long long)descriptors);
         return false;
     }
-    return setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0 &&
-           setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0}) == 0;
+    return setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0;
 }
 
 bool seal(const struct door *door)

@@ -25,7 +25,8 @@ struct agx_logprob {
     float logprob;
 };
 
-struct agx_call {           /* zero is a good default, except for `max_tokens` and the prompt */
+struct agx_call {           /* zero is a good default, except for `max_tokens`, the prompt, and
+                               want_text where text is what you want: else there are ids alone */
     uint64_t call_id;       /* unique among the open calls of the connection and new in the program:
                                count up. The appliance keeps the ids of calls that ended */
     uint8_t program_id[AGX_ID_BYTES];

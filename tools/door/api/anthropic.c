@@ -171,7 +171,7 @@ static bool read_wish(struct request *request, const struct fields *fields, stru
         !field_text(fields, "model", &model) || !fields_refuse(fields, refused)) {
         return false;
     }
-    request_name_model(request, model);
+    request_name_model(request, model[0] != '\0' ? model : request->door->model.name);
     return wish_read_sampling(wish, fields, 1) &&
            wish_read_stops(wish, fields, "stop_sequences");
 }

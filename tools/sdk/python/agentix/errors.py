@@ -2,7 +2,7 @@
 """What can go wrong, as exceptions."""
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 from agentix import frames
 
@@ -19,6 +19,17 @@ class Lost(Error, ConnectionError):
     """The appliance cannot be reached, or it went away and did not come back in time."""
 
 
+_FLOATS = {"temperature", "top_p", "min_p", "repeat_penalty", "presence_penalty",
+           "frequency_penalty"}
+
+
+def _value(number: int, field: str) -> Union[int, float]:
+    """On the wire floats are signed thousandths."""
+    if field not in _FLOATS:
+        return number
+    return (number - (1 << 64) if number >> 63 else number) / 1000
+
+
 class Refused(Error):
     """An ERROR frame. `status` is its name, such as BAD_FIELD; `field` the field that it is about;
     found, min and max are what was sent and what is allowed."""
@@ -29,7 +40,8 @@ class Refused(Error):
         self.field = frames.ERROR_FIELDS.get(fields["field"], "")
         self.frame_type, self.id = fields["frame_type"], fields["call_id"]
         self.closes, self.retry_ms = bool(fields["closes"]), fields["retry_ms"]
-        self.found, self.min, self.max = fields["found"], fields["min"], fields["max"]
+        self.found, self.min, self.max = (
+            _value(fields[name], self.field) for name in ("found", "min", "max"))
         said = fields["text"].rstrip(b"\0").decode(errors="replace") or text
         bounds = f" (found {self.found}, allowed {self.min} to {self.max})" if self.max else ""
         about = f"{self.field}: " if self.field not in ("", "none") else ""
