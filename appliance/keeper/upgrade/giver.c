@@ -4,16 +4,18 @@
  *
  * Invariants: nothing is changed by what is offered: handles are copies, and the core goes on with
  * all of it. What is given counts once the other one says that it serves; if it goes before that,
- * or says nothing for SERVES_MAX_US, a core of this keeper goes on, as after a death. In between no
+ * or says nothing for SERVES_MAX_US, a core of this keeper goes on, as after a death. If the other
+ * one still has kept memory then, its keeper is killed. In between no
  * reload numbers domains.
  * Kept memory is locked by the core that has it (core.c): a core that this keeper begins waits
  * while the other keeper's lives.
- * Owner: the keeper. It calls accept, recv, sendmsg, getsockopt and close, which its filter allows
- * for a core's sake.
+ * Owner: the keeper. It calls accept, recv, sendmsg, getsockopt, close and kill, which its filter
+ * allows for a core's sake.
  */
 #include "appliance/keeper/upgrade/giver.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -341,7 +343,13 @@ static enum giver_order keep_time(struct giver *giver, const struct giver_facts 
         enter(giver, is_alone ? GIVER_IDLE : GIVER_RECALLS, facts->now_us);
         return GIVER_BEGIN_CORE;
     case GIVER_RECALLS:
-        giver->state = is_alone ? GIVER_IDLE : GIVER_RECALLS;
+        if (!is_alone && lasts(giver, SERVES_MAX_US, facts)) {
+            kill(giver->peer, SIGKILL);     /* it stands still, and may have kept memory */
+        }
+        if (is_alone || facts->may_give) {  /* the own core serves */
+            leave(giver);
+            enter(giver, GIVER_IDLE, facts->now_us);
+        }
         return GIVER_NOTHING;
     case GIVER_BESIDE:
         return lasts(giver, SERVES_MAX_US, facts) ? be_relieved(giver, facts) : GIVER_NOTHING;

@@ -25,8 +25,8 @@
  *   the command ends that has started it
  *   RELIEVES         ------------------------->            it accepts no more, and drains
  *
- * REFUSED ends it at any time before WAITS or BESIDE; TAKEN_BACK after WAITS, when SERVES does not
- * come. The new one ends when it gets either, unless it has sent SERVES or BESIDE: that counts.
+ * REFUSED ends it at any time; TAKEN_BACK after WAITS, when SERVES does not come. The new one ends
+ * when it gets either, unless its core serves: then SERVES or BESIDE, which is on its way, counts.
  * A socket that closes says that the other process is gone. Who is left has all that there is, and
  * goes on; that two cores never have kept memory at once is a lock's doing, and not of these words.
  */

@@ -4,8 +4,8 @@
  *
  * Invariants: what comes from the other keeper is input: numbers of handles, what each of them is,
  * and its size are checked before use. Nothing of the other one is changed before its core has
- * ended. Until this one has said that it serves, or serves beside the other, any refusal ends it;
- * after that, none does. One that is not alike has nothing of the other one but its listeners.
+ * ended. Until this one's core serves and its launcher has been told so, any refusal ends it; after
+ * that, none does. One that is not alike has nothing of the other one but its listeners.
  * Owner: the keeper, before and after its fork.
  */
 #include "appliance/keeper/upgrade/taker.h"
@@ -28,8 +28,7 @@
 #include "config/base/assert.h"
 
 #define ANSWER_MAX_MS 10000         /* a quiet keeper wakes up every two seconds */
-#define DETACH_MAX_US UINT64_C(10000000)    /* for a command that does not end; the other one waits
-                                               longer */
+#define DETACH_MAX_US UINT64_C(10000000)    /* for a command that does not end */
 
 static struct {
     int socket;                     /* to the other keeper; -1: none, or gone */
@@ -53,9 +52,14 @@ static enum boot_exit meet(const struct boot *boot)
 {
     struct sockaddr_un place;
     uint32_t bytes = upgrade_place(&place, &boot->options, -1);
-    taker.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (bytes == 0 || taker.socket < 0 ||
-        connect(taker.socket, (const struct sockaddr *)&place, bytes) != 0) {
+    /* One that stands still has a backlog of one: the next try would wait for ever. */
+    taker.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool is_met = bytes > 0 && taker.socket >= 0 &&
+                  connect(taker.socket, (const struct sockaddr *)&place, bytes) == 0;
+    if (!is_met && errno == EAGAIN) {
+        return fail("the running appliance does not answer", "");
+    }
+    if (!is_met) {
         log_event(LOG_ERROR, "upgrade failed: no appliance serves at \"%s\": %s",
                   bytes > 0 ? place.sun_path + 1 : "", strerror(errno));
         return BOOT_EXIT_UPGRADE;
@@ -257,6 +261,9 @@ static enum taker_order obey(const struct upgrade_message *message)
 {
     bool is_given = message->kind == UPGRADE_GIVEN && taker.state == ASKED;
     bool is_news = message->kind == UPGRADE_DOMAINS && (taker.state <= ASKED || taker.is_apart);
+    if (taker.state >= DETACHES) {
+        return TAKER_NOTHING;           /* its core has all, and the launcher knows: that counts */
+    }
     if (message->kind == UPGRADE_REFUSED || message->kind == UPGRADE_TAKEN_BACK) {
         (void)fail("refused: ", message->text);
         return TAKER_END;

@@ -41,7 +41,6 @@ struct taker_facts {
     uint64_t now_us;
 };
 
-#define TAKER_TICK_US UINT64_C(10000)
 enum taker_order taker_tick(const struct taker_facts *facts);
 /* Keepers before this one. */
 uint32_t taker_upgrades(void);

@@ -7,8 +7,10 @@
  */
 #include "selftest/unit/test.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "appliance/keeper/upgrade/giver.h"
@@ -332,6 +334,35 @@ static void test_who_stands_still_is_not_waited_for(void **state)
     assert_int_equal(tick(), GIVER_END);
 }
 
+/* It says nothing, and does not go: this keeper is free again once its own core serves. */
+static void test_who_stands_still_binds_nobody_for_ever(void **state)
+{
+    int how = 0;
+    bring_to(GIVER_YIELDS);
+    facts.has_core = facts.may_give = false;
+    assert_int_equal(tick(), GIVER_NOTHING);
+    facts.now_us += 16000000;
+    assert_int_equal(tick(), GIVER_BEGIN_CORE);
+    expect(UPGRADE_TAKEN_BACK);
+    facts.has_core = true;
+    assert_int_equal(tick(), GIVER_NOTHING);
+    assert_true(giver_is_bound(&giver));        /* the other one's core may have kept memory */
+    giver.peer = fork();
+    if (giver.peer == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    facts.now_us += 16000000;
+    assert_int_equal(tick(), GIVER_NOTHING);
+    assert_int_equal(waitpid(giver.peer, &how, 0), giver.peer);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+    facts.may_give = true;
+    assert_int_equal(tick(), GIVER_NOTHING);
+    assert_int_equal(giver.state, GIVER_IDLE);
+    assert_false(giver_is_bound(&giver));
+}
+
 static void test_domains_that_a_reload_brings_are_told(void **state)
 {
     struct upgrade_message message;
@@ -380,6 +411,7 @@ int main(void)
         TEST(test_a_second_one_is_sent_away),
         TEST(test_one_that_comes_when_the_first_has_gone_is_met),
         TEST(test_who_stands_still_is_not_waited_for),
+        TEST(test_who_stands_still_binds_nobody_for_ever),
         TEST(test_domains_that_a_reload_brings_are_told),
         TEST(test_one_that_does_not_serve_offers_nothing),
         TEST(test_told_to_end_refuses_only_while_it_has_a_core),
