@@ -335,7 +335,7 @@ static void test_who_stands_still_is_not_waited_for(void **state)
 }
 
 /* It says nothing, and does not go: this keeper is free again once its own core serves. */
-static void test_who_stands_still_binds_nobody_for_ever(void **state)
+static void test_who_stands_still_does_not_bind_for_ever(void **state)
 {
     int how = 0;
     bring_to(GIVER_YIELDS);
@@ -411,7 +411,7 @@ int main(void)
         TEST(test_a_second_one_is_sent_away),
         TEST(test_one_that_comes_when_the_first_has_gone_is_met),
         TEST(test_who_stands_still_is_not_waited_for),
-        TEST(test_who_stands_still_binds_nobody_for_ever),
+        TEST(test_who_stands_still_does_not_bind_for_ever),
         TEST(test_domains_that_a_reload_brings_are_told),
         TEST(test_one_that_does_not_serve_offers_nothing),
         TEST(test_told_to_end_refuses_only_while_it_has_a_core),
