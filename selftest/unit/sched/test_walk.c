@@ -28,11 +28,6 @@ struct naive {
     bool seen[BENCH_CALLS];
 };
 
-static uint32_t lesser(uint32_t a, uint32_t c)
-{
-    return a < c ? a : c;
-}
-
 struct naive_row {
     uint32_t remaining, chunk, steps, positions;
 };
