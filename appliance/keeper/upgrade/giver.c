@@ -5,7 +5,7 @@
  * Invariants: nothing is changed by what is offered: handles are copies, and the core goes on with
  * all of it. What is given counts once the other one says that it serves; if it goes before that,
  * or says nothing for SERVES_MAX_US, a core of this keeper goes on, as after a death. If the other
- * one still has kept memory then, its keeper is killed. In between no
+ * one still has kept memory then, its keeper is killed, where Landlock lets it. In between no
  * reload numbers domains.
  * Kept memory is locked by the core that has it (core.c): a core that this keeper begins waits
  * while the other keeper's lives.
@@ -344,7 +344,8 @@ static enum giver_order keep_time(struct giver *giver, const struct giver_facts 
         return GIVER_BEGIN_CORE;
     case GIVER_RECALLS:
         if (!is_alone && lasts(giver, SERVES_MAX_US, facts)) {
-            kill(giver->peer, SIGKILL);     /* it stands still, and may have kept memory */
+            /* It stands still, and may have kept memory. Newer kernels forbid it (decision 0095). */
+            kill(giver->peer, SIGKILL);
         }
         if (is_alone || facts->may_give) {  /* the own core serves */
             leave(giver);
