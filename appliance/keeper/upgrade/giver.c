@@ -344,7 +344,7 @@ static enum giver_order keep_time(struct giver *giver, const struct giver_facts 
         return GIVER_BEGIN_CORE;
     case GIVER_RECALLS:
         if (!is_alone && lasts(giver, SERVES_MAX_US, facts)) {
-            /* It stands still, and may have kept memory. Newer kernels forbid it (decision 0095). */
+            /* It stands still, and may have kept memory. Newer kernels forbid it (0095). */
             kill(giver->peer, SIGKILL);
         }
         if (is_alone || facts->may_give) {  /* the own core serves */
