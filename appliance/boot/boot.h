@@ -73,6 +73,7 @@ struct boot {
     bool is_upgrade;                /* it takes over from an appliance that serves (upgrade/), */
     bool needs_another_program;     /* if that runs another file */
     int upgrade_listener;           /* where the next one asks; 0: none */
+    int upgrade_leash[2];           /* upgrade/leash.h; as often as there is a listener */
 };
 
 /* Once rights are given up (confine.h): opens and scans the model, reads what the machine has,

@@ -267,7 +267,7 @@ static void pass_due_stops(struct keeper *keeper)
            (atomic_load(&control->serves) != 0 || keeper->stops_due > 1 ||
             atomic_load(&control->stop) != CONTROL_RUN)) {
         keeper->stops_due--;
-        (void)giver_refuse(&keeper->giver, "the appliance was told to end");
+        giver_refuse(&keeper->giver, "the appliance was told to end");
         pass_stop(keeper);
     }
 }

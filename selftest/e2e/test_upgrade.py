@@ -390,6 +390,54 @@ def test_a_new_process_that_stands_still_is_not_waited_for():
         reader.client.close()
 
 
+def new_keeper_stands_still(a, core_has_all):
+    """The old one's core has ended, and the new one's keeper is stopped, and its core: where that
+    has kept memory, no core serves until it is dead."""
+    b, core = old_yields(a), a.core
+    new_core = b.core
+    stop(b.process.pid)
+    if not core_has_all:
+        stop(new_core)
+    os.kill(core, signal.SIGCONT)
+    wait_for(lambda: core not in a.children().values(), "the core has ended")
+    if core_has_all:
+        wait_for(lambda: "upgrades=1 " in b.health(), "the next one's core is there")
+        stop(new_core)
+    return b
+
+
+@long
+def test_a_new_keeper_that_stands_still_is_killed():
+    """It cannot hear that the old one takes all back. That does what it was told meanwhile, and has
+    its client's answer first."""
+    for core_has_all in (False, True):
+        with family(NOISE) as a:
+            reader = Reader(a)
+            b = new_keeper_stands_still(a, core_has_all)
+            a.wait_said("taken back")
+            a.process.send_signal(signal.SIGTERM)
+            a.wait_said("stands still: killed")
+            assert b.fails() not in (0, EXIT["UPGRADE"]), b.lines
+            reader.ends_well()
+            reader.client.close()
+            assert a.process.wait(HANG_S) == 0, a.lines
+
+
+@long
+def test_an_old_process_that_stands_still_is_not_asked_for_ever():
+    """Those that have given up are still in its queue, which is full at last."""
+    with family(NOISE) as a:
+        stop(a.process.pid)
+        for _ in range(4):
+            b = Upgrade(a, NOISE, wait=False)
+            assert b.fails() == EXIT["UPGRADE"] and b.said("does not answer") == 1, b.lines
+        os.kill(a.process.pid, signal.SIGCONT)
+        wait_for(lambda: a.said("upgrade: refused") >= 2, "it has met them")
+        b = Upgrade(a, NOISE)
+        ends(a)
+        assert b.stop() == 0
+
+
 def test_an_upgrade_that_is_told_to_end_leaves_the_old_one_serving():
     with family(NOISE) as a, Client(a.tcp) as c:
         right = c.generate(1, PROMPT, max_tokens=40).check().tokens

@@ -3,19 +3,20 @@
  * What: the running keeper's side of an upgrade (upgrade/giver.h).
  *
  * Invariants: nothing is changed by what is offered: handles are copies, and the core goes on with
- * all of it. What is given counts once the other one says that it serves; if it goes before that,
- * or says nothing for SERVES_MAX_US, a core of this keeper goes on, as after a death. If the other
- * one still has kept memory then, its keeper is killed, where Landlock lets it. In between no
- * reload numbers domains.
+ * all of it. What is given counts once this one has agreed that the other one's core has it; if
+ * that goes before it serves, or says nothing for SERVES_MAX_US, a core of this keeper goes on, as
+ * after a death. In between no reload numbers domains.
+ * What was agreed stays so, whatever the other one says afterwards: it heeds no refusal any more,
+ * and two would serve. One that was taken back from has RECALL_MAX_US to end; after that it is
+ * killed, for kept memory may be its core's. So each state but the offered one has a bound.
  * Kept memory is locked by the core that has it (core.c): a core that this keeper begins waits
  * while the other keeper's lives.
- * Owner: the keeper. It calls accept, recv, sendmsg, getsockopt, close and kill, which its filter
+ * Owner: the keeper. It calls accept, recv, send, sendmsg, getsockopt and close, which its filter
  * allows for a core's sake.
  */
 #include "appliance/keeper/upgrade/giver.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #include "appliance/boot/listen.h"
+#include "appliance/keeper/upgrade/leash.h"
 #include "appliance/keeper/upgrade/likeness.h"
 #include "appliance/keeper/upgrade/place.h"
 #include "appliance/log.h"
@@ -32,7 +34,8 @@
 #define ASK_MAX_US    UINT64_C(5000000)
 #define WAITS_MAX_US  UINT64_C(60000000)    /* for its core to have its memory */
 #define YIELD_MAX_US  UINT64_C(5000000)     /* for the own core to end a pass */
-#define SERVES_MAX_US UINT64_C(15000000)
+#define SERVES_MAX_US UINT64_C(15000000)    /* more than taker.c waits for its command */
+#define RECALL_MAX_US UINT64_C(5000000)     /* to hear that, and to end */
 
 void giver_listen(struct boot *boot)
 {
@@ -45,7 +48,7 @@ void giver_listen(struct boot *boot)
     }
     int handle = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (handle < 0 || bind(handle, (const struct sockaddr *)&place, bytes) != 0 ||
-        listen(handle, 1) != 0) {
+        listen(handle, 1) != 0 || !leash_make(boot->upgrade_leash)) {
         log_event(LOG_WARN, "no upgrade of this process is possible: the name \"%s\": %s",
                   place.sun_path + 1, strerror(errno));
         close(handle);
@@ -64,6 +67,7 @@ void giver_forget(struct boot *boot)
 {
     if (boot->upgrade_listener > 0) {
         close(boot->upgrade_listener);
+        leash_close(boot->upgrade_leash);
         boot->upgrade_listener = 0;
     }
 }
@@ -72,6 +76,7 @@ void giver_close(const struct giver *giver)
 {
     if (giver->boot->upgrade_listener > 0) {
         close(giver->boot->upgrade_listener);
+        leash_close(giver->boot->upgrade_leash);
     }
     if (giver->socket >= 0) {
         close(giver->socket);
@@ -90,6 +95,7 @@ static void leave(struct giver *giver)
         close(giver->socket);
         giver->socket = -1;
     }
+    giver->has_agreed = false;
 }
 
 static void say_no(struct giver *giver, enum upgrade_kind kind, const char *why)
@@ -107,6 +113,12 @@ static void send_away(struct giver *giver, const char *why)
 {
     say_no(giver, UPGRADE_REFUSED, why);
     leave(giver);
+}
+
+static void give_up(struct giver *giver, const char *why, uint64_t now_us)
+{
+    send_away(giver, why);
+    enter(giver, GIVER_IDLE, now_us);
 }
 
 /* ---- what is offered ------------------------------------------------------------------------- */
@@ -134,8 +146,9 @@ static void fill_offer(struct giver *giver, struct upgrade_message *offer,
     snprintf(offer->manager, sizeof offer->manager, "%s", manager != NULL ? manager : "");
     snprintf(offer->text, sizeof offer->text, "%s", boot->version);
     add_domains(giver, offer, facts->domains);
-    *handles = (struct upgrade_handles){.count = 2,
-                                        .of = {boot->kept_handle, boot->upgrade_listener}};
+    *handles = (struct upgrade_handles){
+        .count = 4, .of = {boot->kept_handle, boot->upgrade_listener, boot->upgrade_leash[0],
+                           boot->upgrade_leash[1]}};
     for (uint32_t i = 0; i < BOOT_LISTENERS; i++) {
         if (boot->listeners[i] >= 0) {
             offer->listeners |= 1u << i;
@@ -219,8 +232,7 @@ static void offer(struct giver *giver, const struct upgrade_message *message,
         why = strerror(errno);
     }
     if (why != NULL) {
-        send_away(giver, why);
-        enter(giver, GIVER_IDLE, facts->now_us);
+        give_up(giver, why, facts->now_us);
         return;
     }
     log_event(LOG_INFO, "upgrade: version=%s pid=%d boots beside this one", giver->version,
@@ -241,8 +253,7 @@ static void give(struct giver *giver, const struct upgrade_message *message,
         why = upgrade_send(giver->socket, &given, NULL) ? NULL : strerror(errno);
     }
     if (why != NULL) {
-        send_away(giver, why);
-        enter(giver, GIVER_IDLE, facts->now_us);
+        give_up(giver, why, facts->now_us);
         return;
     }
     log_event(LOG_INFO, "upgrade: pid=%d is ready", (int)giver->peer);
@@ -256,6 +267,32 @@ static enum giver_order be_relieved(struct giver *giver, const struct giver_fact
     leave(giver);
     enter(giver, GIVER_RELIEVED, facts->now_us);
     return GIVER_LEAVE;
+}
+
+static enum giver_order end(const struct giver *giver)
+{
+    log_event(LOG_INFO, "upgrade: version=%s pid=%d serves", giver->version, (int)giver->peer);
+    return GIVER_END;
+}
+
+/* Its core serves. From now on nothing but its end changes that; it has that long to say the rest.
+ * Where it was taken back from, that was the answer. */
+static void agree(struct giver *giver, const struct giver_facts *facts)
+{
+    struct upgrade_message agreed;
+    if (giver->state == GIVER_RECALLS) {
+        return;
+    }
+    upgrade_message_init(&agreed, UPGRADE_AGREED);
+    (void)upgrade_send(giver->socket, &agreed, NULL);   /* else it has gone, which is heard */
+    giver->has_agreed = true;
+    giver->since_us = facts->now_us;
+}
+
+/* True when it is said which of both serves: a refusal, too, would be too late. */
+static bool has_decided(const struct giver *giver)
+{
+    return giver->has_agreed || giver->state == GIVER_RECALLS;
 }
 
 /* What it says fits the state, or the upgrade is over. */
@@ -272,15 +309,16 @@ static enum giver_order obey(struct giver *giver, const struct upgrade_message *
                   (int)giver->peer);
         enter(giver, GIVER_YIELDS, facts->now_us);
         return GIVER_END_CORE;
-    } else if (kind == UPGRADE_SERVES && giver->state >= GIVER_GIVEN) {
-        log_event(LOG_INFO, "upgrade: version=%s pid=%d serves", giver->version,
-                  (int)giver->peer);
-        return GIVER_END;
+    } else if (kind == UPGRADE_HOLDS && has_no_core(giver)) {
+        agree(giver, facts);
+    } else if (kind == UPGRADE_SERVES && has_no_core(giver)) {
+        return end(giver);
     } else if (kind == UPGRADE_BESIDE && giver->state == GIVER_OFFERED) {
         enter(giver, GIVER_BESIDE, facts->now_us);
+        agree(giver, facts);
     } else if (kind == UPGRADE_RELIEVES && giver->state == GIVER_BESIDE) {
         return be_relieved(giver, facts);
-    } else {
+    } else if (!has_decided(giver)) {
         send_away(giver, "a message out of turn");
         enter(giver, has_no_core(giver) ? giver->state : GIVER_IDLE, facts->now_us);
     }
@@ -297,7 +335,7 @@ static enum giver_order hear(struct giver *giver, const struct giver_facts *fact
     if (receipt == UPGRADE_MESSAGE) {
         return obey(giver, &message, facts);
     }
-    if (receipt != UPGRADE_NOTHING) {
+    if (receipt == UPGRADE_GONE || (receipt == UPGRADE_BAD && !has_decided(giver))) {
         send_away(giver, why);
         if (!has_no_core(giver)) {
             enter(giver, GIVER_IDLE, facts->now_us);
@@ -313,18 +351,50 @@ static bool lasts(const struct giver *giver, uint64_t us, const struct giver_fac
     return facts->now_us - giver->since_us >= us;
 }
 
+/* There is no core. */
+static enum giver_order await_serves(struct giver *giver, const struct giver_facts *facts)
+{
+    if (giver->socket < 0) {
+        enter(giver, GIVER_IDLE, facts->now_us);
+        return GIVER_BEGIN_CORE;
+    }
+    if (!lasts(giver, SERVES_MAX_US, facts)) {
+        return GIVER_NOTHING;
+    }
+    if (giver->has_agreed) {
+        return end(giver);
+    }
+    say_no(giver, UPGRADE_TAKEN_BACK, "it does not serve");
+    enter(giver, GIVER_RECALLS, facts->now_us);
+    return GIVER_BEGIN_CORE;
+}
+
+/* A core waits for kept memory, or has it, for the other one's has ended. */
+static enum giver_order await_end(struct giver *giver, const struct giver_facts *facts)
+{
+    if (giver->socket >= 0 && !lasts(giver, RECALL_MAX_US, facts)) {
+        return GIVER_NOTHING;
+    }
+    if (giver->socket >= 0) {
+        log_event(LOG_WARN, "upgrade: pid=%d stands still: killed", (int)giver->peer);
+        leash_pull(giver->boot->upgrade_leash);
+        leave(giver);
+    }
+    enter(giver, GIVER_IDLE, facts->now_us);
+    return GIVER_NOTHING;
+}
+
 static enum giver_order keep_time(struct giver *giver, const struct giver_facts *facts)
 {
-    bool is_alone = giver->socket < 0;
     switch (giver->state) {
     case GIVER_ASKED:
         if (lasts(giver, ASK_MAX_US, facts)) {
-            (void)giver_refuse(giver, "it says nothing");
+            give_up(giver, "it says nothing", facts->now_us);
         }
         return GIVER_NOTHING;
     case GIVER_GIVEN:
         if (lasts(giver, WAITS_MAX_US, facts)) {
-            (void)giver_refuse(giver, "it has no core");
+            give_up(giver, "it has no core", facts->now_us);
         }
         return GIVER_NOTHING;
     case GIVER_YIELDS:
@@ -334,24 +404,9 @@ static enum giver_order keep_time(struct giver *giver, const struct giver_facts 
         }
         return lasts(giver, YIELD_MAX_US, facts) ? GIVER_KILL_CORE : GIVER_NOTHING;
     case GIVER_GONE:
-        if (!is_alone && !lasts(giver, SERVES_MAX_US, facts)) {
-            return GIVER_NOTHING;
-        }
-        if (!is_alone) {
-            say_no(giver, UPGRADE_TAKEN_BACK, "it does not serve");
-        }
-        enter(giver, is_alone ? GIVER_IDLE : GIVER_RECALLS, facts->now_us);
-        return GIVER_BEGIN_CORE;
+        return await_serves(giver, facts);
     case GIVER_RECALLS:
-        if (!is_alone && lasts(giver, SERVES_MAX_US, facts)) {
-            /* It stands still, and may have kept memory. Newer kernels forbid it (0095). */
-            kill(giver->peer, SIGKILL);
-        }
-        if (is_alone || facts->may_give) {  /* the own core serves */
-            leave(giver);
-            enter(giver, GIVER_IDLE, facts->now_us);
-        }
-        return GIVER_NOTHING;
+        return await_end(giver, facts);
     case GIVER_BESIDE:
         return lasts(giver, SERVES_MAX_US, facts) ? be_relieved(giver, facts) : GIVER_NOTHING;
     case GIVER_IDLE:
@@ -387,15 +442,10 @@ enum giver_order giver_tick(struct giver *giver, const struct giver_facts *facts
     return order != GIVER_NOTHING ? order : keep_time(giver, facts);
 }
 
-bool giver_refuse(struct giver *giver, const char *why)
+void giver_refuse(struct giver *giver, const char *why)
 {
-    if (giver->state == GIVER_YIELDS || giver->state == GIVER_GONE ||
-        giver->state == GIVER_BESIDE) {
-        return false;
-    }
-    if (giver->socket >= 0) {
+    if (giver->state == GIVER_ASKED || giver->state == GIVER_OFFERED) {
         send_away(giver, why);
+        giver->state = GIVER_IDLE;
     }
-    giver->state = giver->state == GIVER_RELIEVED ? GIVER_RELIEVED : GIVER_IDLE;
-    return true;
 }

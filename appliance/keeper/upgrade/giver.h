@@ -2,8 +2,9 @@
 #pragma once
 /*
  * What: the running keeper's side of an upgrade: it listens for a keeper that takes over, gives it
- * handles of all there is, and says when its own core is to end. Until the other one serves, it
- * can take everything back. One that is not alike serves beside it, and has it drain then.
+ * handles of all there is, and says when its own core is to end. Until it has agreed that the other
+ * one's core serves, it can take everything back. One that is not alike serves beside it, and has
+ * it drain then.
  */
 #include <sys/types.h>
 
@@ -18,9 +19,10 @@ enum giver_state {
     GIVER_YIELDS,                   /* the core is to end */
     GIVER_GONE,                     /* there is no core, the other one has yet to say that it
                                        serves */
-    GIVER_RECALLS,                  /* there is one again; what the other one says may cross that */
-    GIVER_BESIDE,                   /* the other one serves by itself, and is about to say that it
-                                       relieves this one */
+    GIVER_RECALLS,                  /* there is one again, which waits for kept memory until the
+                                       other one's has ended */
+    GIVER_BESIDE,                   /* the other one serves by itself, this one has agreed, and that
+                                       one is about to say that it relieves this one */
     GIVER_RELIEVED,                 /* it has: the core drains */
 };
 
@@ -48,12 +50,15 @@ struct giver {
     enum giver_state state;
     int socket;                     /* to the other keeper; -1: none */
     pid_t peer;
-    uint64_t since_us;              /* of the state */
+    uint64_t since_us;              /* of the state, and of its agreement */
+    bool has_agreed;                /* the other one's core has kept memory, and is not taken back
+                                       from */
     uint32_t domains_told;
     char version[UPGRADE_TEXT_BYTES];   /* the other's */
 };
 
-/* BOOT_ONLY: opens boot->upgrade_listener, by which the next one finds this one. */
+/* BOOT_ONLY: opens boot->upgrade_listener, by which the next one finds this one, and makes its
+ * leash. */
 void giver_listen(struct boot *boot);
 /* BOOT_ONLY: once the plan is made. */
 void giver_init(struct giver *giver, const struct boot *boot);
@@ -64,10 +69,11 @@ void giver_close(const struct giver *giver);
 /* As often as the keeper wakes up; while it is not idle, every GIVER_TICK_US at least. */
 #define GIVER_TICK_US UINT64_C(10000)
 enum giver_order giver_tick(struct giver *giver, const struct giver_facts *facts);
-/* The keeper was told to end, and what has come was heard: that ends an upgrade that has not gone
- * too far: true. */
-bool giver_refuse(struct giver *giver, const char *why);
-/* No reload, for its domains would be numbered otherwise than the other one knows, and no end. */
+/* The keeper was told to end, and what has come was heard: that ends an upgrade by which this one
+ * is not bound. */
+void giver_refuse(struct giver *giver, const char *why);
+/* True when there is no reload, for its domains would be numbered otherwise than the other one
+ * knows, and no end: it is not known yet which of both serves. All of that has a bound in time. */
 static inline bool giver_is_bound(const struct giver *giver)
 {
     return giver->state >= GIVER_GIVEN && giver->state != GIVER_RELIEVED;

@@ -6,7 +6,7 @@
  *
  *   new                                          old
  *   ASK              ------------------------->            is there one, of whom?
- *                    <-------------------------  OFFER     what it is; kept memory and listeners
+ *                    <-------------------------  OFFER     what it is; memory, listeners, leash
  *                    <-------------------------  POCKETS   as often as needed
  *   boots, reads the weights, starts workers
  *                    <-------------------------  DOMAINS   when a reload has brought new ones
@@ -15,18 +15,28 @@
  *   its core waits for kept memory
  *   WAITS            ------------------------->            its core ends between two passes
  *   its core goes on
+ *   HOLDS            ------------------------->            it waits no more for that
+ *                    <-------------------------  AGREED    it takes nothing back from now on
+ *   the command ends that has started it
  *   SERVES           ------------------------->            it ends
  *
  * Where the two are not alike, nothing but listeners is of use to the new one. It has connections,
  * calls and programs of its own then, and serves beside the old one before that is told:
  *
  *   its core serves
- *   BESIDE           ------------------------->            it can refuse no more
+ *   BESIDE           ------------------------->
+ *                    <-------------------------  AGREED    it refuses no more from now on
  *   the command ends that has started it
  *   RELIEVES         ------------------------->            it accepts no more, and drains
  *
- * REFUSED ends it at any time; TAKEN_BACK after WAITS, when SERVES does not come. The new one ends
- * when it gets either, unless its core serves: then SERVES or BESIDE, which is on its way, counts.
+ * REFUSED ends it at any time before AGREED: the old one was told to end, waits in vain, or hears
+ * what makes no sense. TAKEN_BACK does when the old core has ended and HOLDS does not come. The new
+ * one ends when it gets either before AGREED, and the command says so. So the old one alone decides
+ * which of both serves, whatever crosses.
+ * An old one that stands still answers nothing. After a while HOLDS or BESIDE counts without
+ * AGREED, for it hears them before all else when it goes on. Once the command has been told that
+ * the new one serves, that heeds no word. One that was taken back from and does not end is killed
+ * (leash.h): it may stand still, and its core have kept memory.
  * A socket that closes says that the other process is gone. Who is left has all that there is, and
  * goes on; that two cores never have kept memory at once is a lock's doing, and not of these words.
  */
@@ -35,15 +45,15 @@
 
 #include "config/keys.h"
 
-#define UPGRADE_FORM          2u        /* of these words; counted up when one changes */
+#define UPGRADE_FORM          3u        /* of these words; counted up when one changes */
 #define UPGRADE_HANDLES_MAX   200u      /* of a message; the kernel takes 253 */
 #define UPGRADE_TEXT_BYTES    192
 #define UPGRADE_ADDRESS_BYTES 112
 
 enum upgrade_kind {
     UPGRADE_ASK = 1, UPGRADE_OFFER, UPGRADE_POCKETS, UPGRADE_DOMAINS, UPGRADE_TAKE, UPGRADE_GIVEN,
-    UPGRADE_WAITS, UPGRADE_SERVES, UPGRADE_BESIDE, UPGRADE_RELIEVES, UPGRADE_REFUSED,
-    UPGRADE_TAKEN_BACK, UPGRADE_KINDS
+    UPGRADE_WAITS, UPGRADE_HOLDS, UPGRADE_BESIDE, UPGRADE_AGREED, UPGRADE_SERVES, UPGRADE_RELIEVES,
+    UPGRADE_REFUSED, UPGRADE_TAKEN_BACK, UPGRADE_KINDS
 };
 
 /* What must be alike for one core to go on with what another has left. */
@@ -63,7 +73,9 @@ struct upgrade_message {
     uint32_t form;
     uint32_t kind;                  /* enum upgrade_kind */
     struct upgrade_likeness likeness;   /* OFFER, TAKE */
-    uint32_t listeners;             /* OFFER: bit i: a handle of enum boot_listener i */
+    uint32_t listeners;             /* OFFER: bit i: a handle of enum boot_listener i, after those
+                                       of kept memory, of the listener for upgrades, and two of
+                                       the leash */
     uint32_t owns_path;             /* OFFER: that of net.unix is its to remove */
     uint32_t first, count;          /* POCKETS: pockets, two handles each */
     uint32_t upgrades;              /* OFFER: before it */

@@ -4,8 +4,11 @@
  *
  * Invariants: what comes from the other keeper is input: numbers of handles, what each of them is,
  * and its size are checked before use. Nothing of the other one is changed before its core has
- * ended. Until this one's core serves and its launcher has been told so, any refusal ends it; after
- * that, none does. One that is not alike has nothing of the other one but its listeners.
+ * ended. Until the command is told that this one serves, any refusal ends it; after that, none
+ * does. The command is told once the other one has agreed, has gone, or stands still: then that
+ * finds, when it goes on, what this one has said before. What cannot be sent is no sign that it has
+ * gone: it may have refused, and closed its end; hear() finds out which.
+ * One that is not alike has nothing of the other one but its listeners.
  * Owner: the keeper, before and after its fork.
  */
 #include "appliance/keeper/upgrade/taker.h"
@@ -22,18 +25,32 @@
 
 #include "appliance/boot/inherited.h"
 #include "appliance/boot/listen.h"
+#include "appliance/keeper/upgrade/leash.h"
 #include "appliance/keeper/upgrade/likeness.h"
 #include "appliance/keeper/upgrade/place.h"
 #include "appliance/log.h"
 #include "config/base/assert.h"
 
+#define OWN_HANDLES 4u              /* of an offer: kept memory, listener, leash */
+#define MUTE "the running appliance does not answer"
 #define ANSWER_MAX_MS 10000         /* a quiet keeper wakes up every two seconds */
-#define DETACH_MAX_US UINT64_C(10000000)    /* for a command that does not end */
+#define GIVEN_MAX_US  UINT64_C(10000000)    /* for one that answers within its tick, if at all */
+#define HOLDS_MAX_US  UINT64_C(60000000)    /* for its core to end; it takes back before that */
+#define AGREE_MAX_US  GIVEN_MAX_US
+#define DETACH_MAX_US UINT64_C(10000000)    /* for a command that does not end; once it has agreed,
+                                               the other one waits longer */
+
+enum taker_state {
+    BOOTS, ASKED,                   /* for GIVEN */
+    BEGINS, WAITS, HOLDS,           /* its core serves; for AGREED */
+    DETACHES, DONE
+};
 
 static struct {
     int socket;                     /* to the other keeper; -1: none, or gone */
-    enum { BOOTS, ASKED, BEGINS, WAITS, DETACHES, DONE } state;
-    uint64_t detaches_us;           /* since when */
+    enum taker_state state;
+    uint64_t since_us;              /* of the state */
+    bool has_agreed;                /* the other one, that this one's core serves */
     pid_t peer;
     struct upgrade_likeness own;
     struct upgrade_message offer;   /* with what the others have changed of it */
@@ -52,14 +69,13 @@ static enum boot_exit meet(const struct boot *boot)
 {
     struct sockaddr_un place;
     uint32_t bytes = upgrade_place(&place, &boot->options, -1);
-    /* One that stands still has a backlog of one: the next try would wait for ever. */
-    taker.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool is_met = bytes > 0 && taker.socket >= 0 &&
-                  connect(taker.socket, (const struct sockaddr *)&place, bytes) == 0;
-    if (!is_met && errno == EAGAIN) {
-        return fail("the running appliance does not answer", "");
-    }
-    if (!is_met) {
+    taker.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    errno = 0;
+    if (bytes == 0 || taker.socket < 0 ||
+        connect(taker.socket, (const struct sockaddr *)&place, bytes) != 0) {
+        if (errno == EAGAIN) {          /* others wait before this one, or have given up */
+            return fail(MUTE, "");
+        }
         log_event(LOG_ERROR, "upgrade failed: no appliance serves at \"%s\": %s",
                   bytes > 0 ? place.sun_path + 1 : "", strerror(errno));
         return BOOT_EXIT_UPGRADE;
@@ -77,7 +93,7 @@ static enum boot_exit await(enum upgrade_kind kind, struct upgrade_message *mess
     const char *why = "";
     struct pollfd answer = {.fd = taker.socket, .events = POLLIN};
     if (poll(&answer, 1, ANSWER_MAX_MS) != 1) {
-        return fail("the running appliance does not answer", "");
+        return fail(MUTE, "");
     }
     switch (upgrade_receive(taker.socket, message, handles, &why)) {
     case UPGRADE_NOTHING:
@@ -116,15 +132,22 @@ static enum boot_exit take_offer(struct boot *boot, const struct upgrade_handles
 {
     const struct upgrade_message *offer = &taker.offer;
     uint32_t listeners = (uint32_t)__builtin_popcount(offer->listeners);
-    if (offer->listeners >= 1u << BOOT_LISTENERS || handles->count != 2 + listeners ||
+    if (offer->listeners >= 1u << BOOT_LISTENERS || handles->count != OWN_HANDLES + listeners ||
         !is_kept_memory(handles->of[0], offer->likeness.kept_bytes) ||
-        !is_socket_of(handles->of[1], AF_UNIX, SOCK_SEQPACKET)) {
+        !is_socket_of(handles->of[1], AF_UNIX, SOCK_SEQPACKET) ||
+        !is_socket_of(handles->of[2], AF_UNIX, SOCK_DGRAM) ||
+        !is_socket_of(handles->of[3], AF_UNIX, SOCK_DGRAM)) {
         return fail("what the running appliance offers makes no sense", "");
     }
     boot->kept_handle = handles->of[0];
     boot->upgrade_listener = handles->of[1];
+    boot->upgrade_leash[0] = handles->of[2];
+    boot->upgrade_leash[1] = handles->of[3];
+    if (!leash_wear(boot->upgrade_leash)) {
+        return fail("the kernel does not let it be killed: ", strerror(errno));
+    }
     for (uint32_t i = 0; i < listeners; i++) {
-        inherited_give(handles->of[2 + i]);
+        inherited_give(handles->of[OWN_HANDLES + i]);
     }
     if (offer->owns_path) {
         listen_borrow(boot);
@@ -233,12 +256,22 @@ enum boot_exit taker_compare(struct boot *boot)
 
 /* ---- the keeper ------------------------------------------------------------------------------ */
 
-static bool tell(enum upgrade_kind kind)
+/* Unless it is gone. */
+static void tell(enum upgrade_kind kind)
 {
     struct upgrade_message message;
-    upgrade_message_init(&message, kind);
-    message.likeness = taker.own;
-    return upgrade_send(taker.socket, &message, NULL);
+    if (taker.socket >= 0) {
+        upgrade_message_init(&message, kind);
+        message.likeness = taker.own;
+        (void)upgrade_send(taker.socket, &message, NULL);
+    }
+}
+
+static void tell_alike(enum upgrade_kind kind)
+{
+    if (!taker.is_apart) {
+        tell(kind);
+    }
 }
 
 /* The other keeper is gone, and its core with it. */
@@ -261,16 +294,18 @@ static enum taker_order obey(const struct upgrade_message *message)
 {
     bool is_given = message->kind == UPGRADE_GIVEN && taker.state == ASKED;
     bool is_news = message->kind == UPGRADE_DOMAINS && (taker.state <= ASKED || taker.is_apart);
-    if (taker.state >= DETACHES) {
-        return TAKER_NOTHING;           /* its core has all, and the launcher knows: that counts */
-    }
+    bool is_agreed = message->kind == UPGRADE_AGREED && taker.state == HOLDS;
     if (message->kind == UPGRADE_REFUSED || message->kind == UPGRADE_TAKEN_BACK) {
         (void)fail("refused: ", message->text);
         return TAKER_END;
     }
-    if (!is_given && !is_news) {
+    if (!is_given && !is_news && !is_agreed) {
         (void)fail("a message out of turn", "");
         return TAKER_END;
+    }
+    if (is_agreed) {
+        taker.has_agreed = true;
+        return TAKER_NOTHING;
     }
     take_domains(message);
     taker.state = is_given ? BEGINS : taker.state;
@@ -284,30 +319,64 @@ static enum taker_order hear(void)
     if (taker.socket < 0) {
         return TAKER_NOTHING;
     }
-    switch (upgrade_receive(taker.socket, &message, NULL, &why)) {
-    case UPGRADE_NOTHING:
-        break;
-    case UPGRADE_GONE:
+    enum upgrade_receipt receipt = upgrade_receive(taker.socket, &message, NULL, &why);
+    if (receipt == UPGRADE_GONE) {
         be_alone();
-        break;
-    case UPGRADE_BAD:
-        (void)fail("", why);
-        return TAKER_END;
-    case UPGRADE_MESSAGE:
+    }
+    if (receipt == UPGRADE_GONE || receipt == UPGRADE_NOTHING || taker_has_told()) {
+        return TAKER_NOTHING;
+    }
+    if (receipt == UPGRADE_MESSAGE) {
         return obey(&message);
     }
-    return TAKER_NOTHING;
+    (void)fail("", why);
+    return TAKER_END;
 }
 
-/* Its core serves. What the command that began it says from now on is true. */
-static enum taker_order detach(const struct taker_facts *facts)
+static void enter(enum taker_state state, uint64_t now_us)
 {
-    taker.state = DETACHES;
-    taker.detaches_us = facts->now_us;
-    if (taker.is_apart && taker.socket >= 0 && !tell(UPGRADE_BESIDE)) {
-        be_alone();
+    taker.state = state;
+    taker.since_us = now_us;
+}
+
+static bool lasts(uint64_t us, const struct taker_facts *facts)
+{
+    return facts->now_us - taker.since_us >= us;
+}
+
+/* The other one stands still: it has all that it had, should it go on. */
+static enum taker_order bear(uint64_t us, const struct taker_facts *facts)
+{
+    if (!lasts(us, facts)) {
+        return TAKER_NOTHING;
     }
+    (void)fail(MUTE, "");
+    return TAKER_END;
+}
+
+/* Its core serves, and the other one is to agree, so that nothing takes that back. */
+static enum taker_order await_word(const struct taker_facts *facts)
+{
+    if (taker.socket >= 0 && !taker.has_agreed && !lasts(AGREE_MAX_US, facts)) {
+        return TAKER_NOTHING;
+    }
+    enter(DETACHES, facts->now_us);
     return TAKER_TELL_LAUNCHER;
+}
+
+/* The command knows that it serves, and is to end first: the other one tells the service manager,
+ * and that kills, rather than ends, what it finds to be another's child. */
+static enum taker_order await_command(const struct taker_facts *facts)
+{
+    if (facts->has_launcher && !lasts(DETACH_MAX_US, facts)) {
+        return TAKER_NOTHING;
+    }
+    taker.state = DONE;
+    tell(taker.is_apart ? UPGRADE_RELIEVES : UPGRADE_SERVES);
+    taker_close();
+    taker.socket = -1;
+    listen_own();
+    return TAKER_DONE;
 }
 
 /* Says so, unless it is alone; then it need not wait for an answer. */
@@ -319,36 +388,32 @@ static enum taker_order go_on(const struct taker_facts *facts)
         if (!facts->is_ready) {
             return TAKER_NOTHING;
         }
-        taker.state = taker.is_apart ? BEGINS : ASKED;
-        if (!taker.is_apart && taker.socket >= 0 && !tell(UPGRADE_TAKE)) {
-            be_alone();
-        }
+        enter(taker.is_apart ? BEGINS : ASKED, facts->now_us);
+        tell_alike(UPGRADE_TAKE);
         return taker.is_apart ? TAKER_BEGIN_CORE : TAKER_NOTHING;
     case ASKED:
-        taker.state = taker.socket < 0 ? BEGINS : ASKED;
-        return taker.socket < 0 ? TAKER_BEGIN_CORE : TAKER_NOTHING;
+        if (taker.socket >= 0) {
+            return bear(GIVEN_MAX_US, facts);
+        }
+        taker.state = BEGINS;
+        return TAKER_BEGIN_CORE;
     case BEGINS:
-        taker.state = facts->core_waits ? WAITS : BEGINS;
-        if (facts->core_waits && !taker.is_apart && taker.socket >= 0 && !tell(UPGRADE_WAITS)) {
-            be_alone();
+        if (facts->core_waits) {
+            enter(WAITS, facts->now_us);
+            tell_alike(UPGRADE_WAITS);
         }
         return TAKER_NOTHING;
     case WAITS:
-        return facts->core_serves ? detach(facts) : TAKER_NOTHING;
-    case DETACHES:
-        /* The other one tells the service manager: that kills, rather than ends, what it finds to
-         * be another's child. */
-        if (facts->has_launcher && facts->now_us - taker.detaches_us < DETACH_MAX_US) {
+        if (facts->core_serves) {
+            enter(HOLDS, facts->now_us);
+            tell(taker.is_apart ? UPGRADE_BESIDE : UPGRADE_HOLDS);
             return TAKER_NOTHING;
         }
-        taker.state = DONE;
-        if (taker.socket >= 0) {
-            (void)tell(taker.is_apart ? UPGRADE_RELIEVES : UPGRADE_SERVES);
-            close(taker.socket);
-            taker.socket = -1;
-        }
-        listen_own();
-        return TAKER_DONE;
+        return taker.is_apart || taker.socket < 0 ? TAKER_NOTHING : bear(HOLDS_MAX_US, facts);
+    case HOLDS:
+        return await_word(facts);
+    case DETACHES:
+        return await_command(facts);
     case DONE:
         return TAKER_NOTHING;
     }

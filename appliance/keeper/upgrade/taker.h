@@ -27,7 +27,7 @@ enum taker_order {
     TAKER_NOTHING,
     TAKER_BEGIN_CORE,               /* it will wait until the other one's has ended, if it goes on
                                        with what that has */
-    TAKER_TELL_LAUNCHER,            /* it serves */
+    TAKER_TELL_LAUNCHER,            /* it serves, and no word of the other one ends it any more */
     TAKER_DONE,                     /* this is the appliance now */
     TAKER_END,                      /* the other one goes on: this one has failed, the log says
                                        why */
@@ -41,6 +41,7 @@ struct taker_facts {
     uint64_t now_us;
 };
 
+/* As often as the keeper wakes up. */
 enum taker_order taker_tick(const struct taker_facts *facts);
 /* Keepers before this one. */
 uint32_t taker_upgrades(void);

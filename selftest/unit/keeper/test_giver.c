@@ -5,143 +5,7 @@
  * the other one says, out of turn or without sense, it ends only for one that serves.
  * Method: the test is the other keeper, and the clock.
  */
-#include "selftest/unit/test.h"
-
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "appliance/keeper/upgrade/giver.h"
-#include "appliance/pockets.h"
-
-#define POCKETS 3u
-
-static struct boot boot;
-static struct giver giver;
-static struct config_keys domains;
-static struct giver_facts facts;
-static struct sockaddr_un place;
-static socklen_t place_bytes = sizeof(sa_family_t);     /* the kernel finds a name */
-static int other;                   /* the test's end */
-
-static void listen_at_any_place(void)
-{
-    place = (struct sockaddr_un){.sun_family = AF_UNIX};
-    place_bytes = sizeof place.sun_family;
-    int handle = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(handle, (struct sockaddr *)&place, place_bytes), 0);
-    assert_int_equal(listen(handle, 1), 0);
-    place_bytes = sizeof place;
-    getsockname(handle, (struct sockaddr *)&place, &place_bytes);
-    boot.upgrade_listener = handle;
-}
-
-static void connect_other(void)
-{
-    other = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(other, (struct sockaddr *)&place, place_bytes), 0);
-}
-
-static int begin(void **state)
-{
-    static struct control control;
-    boot = (struct boot){.version = "1", .shared = {.control = &control},
-                         .listeners = {-1, -1, -1}};
-    listen_at_any_place();
-    boot.kept_handle = arena_share("agentix-kept", 4096);
-    pockets_open(&boot.pockets, POCKETS);
-    domains = (struct config_keys){.domains_count = 1, .domains = {"alice"}};
-    facts = (struct giver_facts){.may_give = true, .has_core = true, .domains = &domains,
-                                 .weights = 7, .now_us = 1000};
-    giver = (struct giver){.boot = &boot, .socket = -1,
-                           .likeness = {.layout = 1, .shape = 2, .model = 3, .kept_bytes = 4096,
-                                        .pockets = POCKETS}};
-    connect_other();
-    return 0;
-}
-
-static int end(void **state)
-{
-    pockets_forget(&boot.pockets);
-    giver_close(&giver);
-    close(boot.kept_handle);
-    if (other >= 0) {
-        close(other);
-    }
-    return 0;
-}
-
-static enum giver_order tick(void)
-{
-    return giver_tick(&giver, &facts);
-}
-
-static void say_as(enum upgrade_kind kind, const struct upgrade_likeness *likeness)
-{
-    struct upgrade_message message;
-    upgrade_message_init(&message, kind);
-    message.likeness = *likeness;
-    assert_true(upgrade_send(other, &message, NULL));
-}
-
-static void say(enum upgrade_kind kind)
-{
-    struct upgrade_likeness likeness = giver.likeness;
-    likeness.weights = 7;
-    say_as(kind, &likeness);
-}
-
-/* Takes messages up to one of this kind. */
-static void hear(enum upgrade_kind kind, struct upgrade_message *message,
-                 struct upgrade_handles *handles)
-{
-    const char *why = NULL;
-    do {
-        assert_int_equal(upgrade_receive(other, message, handles, &why), UPGRADE_MESSAGE);
-        for (uint32_t i = 0; i < handles->count; i++) {
-            close(handles->of[i]);
-        }
-    } while (message->kind != (uint32_t)kind);
-}
-
-static void expect(enum upgrade_kind kind)
-{
-    struct upgrade_message message;
-    struct upgrade_handles handles;
-    hear(kind, &message, &handles);
-}
-
-/* By the way that an upgrade takes. */
-static void bring_to(enum giver_state state)
-{
-    assert_int_equal(tick(), GIVER_NOTHING);
-    if (state >= GIVER_OFFERED) {
-        say(UPGRADE_ASK);
-        assert_int_equal(tick(), GIVER_NOTHING);
-    }
-    if (state >= GIVER_GIVEN) {
-        say(UPGRADE_TAKE);
-        assert_int_equal(tick(), GIVER_NOTHING);
-        expect(UPGRADE_GIVEN);
-    }
-    if (state >= GIVER_YIELDS) {
-        say(UPGRADE_WAITS);
-        assert_int_equal(tick(), GIVER_END_CORE);
-    }
-    if (state >= GIVER_GONE) {
-        facts.has_core = false;
-        assert_int_equal(tick(), GIVER_NOTHING);
-    }
-    assert_int_equal(giver.state, state);
-}
-
-static void leave(void)
-{
-    close(other);
-    other = -1;
-}
+#include "selftest/unit/keeper/giver_rig.h"
 
 static void test_an_upgrade_gives_all_and_ends(void **state)
 {
@@ -149,7 +13,7 @@ static void test_an_upgrade_gives_all_and_ends(void **state)
     struct upgrade_handles handles;
     bring_to(GIVER_OFFERED);
     hear(UPGRADE_OFFER, &offer, &handles);
-    assert_int_equal(handles.count, 2);         /* kept memory, and where the next one asks */
+    assert_int_equal(handles.count, 4);     /* kept memory, where the next one asks, the leash */
     assert_int_equal(offer.likeness.weights, 7);
     assert_string_equal(offer.domains[0], "alice");
     hear(UPGRADE_POCKETS, &pockets, &handles);
@@ -164,6 +28,9 @@ static void test_an_upgrade_gives_all_and_ends(void **state)
     assert_int_equal(tick(), GIVER_NOTHING);    /* once */
     facts.has_core = false;
     assert_int_equal(tick(), GIVER_NOTHING);
+    say(UPGRADE_HOLDS);
+    assert_int_equal(tick(), GIVER_NOTHING);
+    expect(UPGRADE_AGREED);
     say(UPGRADE_SERVES);
     assert_int_equal(tick(), GIVER_END);
 }
@@ -206,7 +73,8 @@ static void test_messages_out_of_turn_end_the_upgrade(void **state)
                           (at == GIVER_OFFERED && kind == UPGRADE_TAKE) ||
                           (at == GIVER_OFFERED && kind == UPGRADE_BESIDE) ||
                           (at == GIVER_GIVEN && kind == UPGRADE_WAITS) ||
-                          (at >= GIVER_GIVEN && kind == UPGRADE_SERVES);
+                          (at >= GIVER_YIELDS && kind == UPGRADE_HOLDS) ||
+                          (at >= GIVER_YIELDS && kind == UPGRADE_SERVES);
             facts.has_core = true;
             bring_to(at);
             if (!is_due) {
@@ -252,7 +120,9 @@ static void test_one_that_serves_beside_it_has_it_drain_once(void **state)
     bring_to(GIVER_OFFERED);
     say(UPGRADE_BESIDE);
     assert_int_equal(tick(), GIVER_NOTHING);
-    assert_false(giver_refuse(&giver, "told"));
+    expect(UPGRADE_AGREED);
+    giver_refuse(&giver, "told");
+    assert_int_equal(giver.state, GIVER_BESIDE);
     assert_true(giver_is_bound(&giver));
     say(UPGRADE_RELIEVES);
     assert_int_equal(tick(), GIVER_LEAVE);
@@ -260,7 +130,7 @@ static void test_one_that_serves_beside_it_has_it_drain_once(void **state)
     leave();
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(tick(), GIVER_NOTHING);
-        assert_true(giver_refuse(&giver, "told"));
+        giver_refuse(&giver, "told");
         assert_int_equal(giver.state, GIVER_RELIEVED);
         assert_false(giver_is_bound(&giver));
     }
@@ -329,38 +199,6 @@ static void test_who_stands_still_is_not_waited_for(void **state)
     facts.now_us += 16000000;
     assert_int_equal(tick(), GIVER_BEGIN_CORE);
     expect(UPGRADE_TAKEN_BACK);
-    facts.has_core = true;
-    say(UPGRADE_SERVES);                /* it was sent before that was read: it counts */
-    assert_int_equal(tick(), GIVER_END);
-}
-
-/* It says nothing, and does not go: this keeper is free again once its own core serves. */
-static void test_who_stands_still_does_not_bind_for_ever(void **state)
-{
-    int how = 0;
-    bring_to(GIVER_YIELDS);
-    facts.has_core = facts.may_give = false;
-    assert_int_equal(tick(), GIVER_NOTHING);
-    facts.now_us += 16000000;
-    assert_int_equal(tick(), GIVER_BEGIN_CORE);
-    expect(UPGRADE_TAKEN_BACK);
-    facts.has_core = true;
-    assert_int_equal(tick(), GIVER_NOTHING);
-    assert_true(giver_is_bound(&giver));        /* the other one's core may have kept memory */
-    giver.peer = fork();
-    if (giver.peer == 0) {
-        for (;;) {
-            pause();
-        }
-    }
-    facts.now_us += 16000000;
-    assert_int_equal(tick(), GIVER_NOTHING);
-    assert_int_equal(waitpid(giver.peer, &how, 0), giver.peer);
-    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-    facts.may_give = true;
-    assert_int_equal(tick(), GIVER_NOTHING);
-    assert_int_equal(giver.state, GIVER_IDLE);
-    assert_false(giver_is_bound(&giver));
 }
 
 static void test_domains_that_a_reload_brings_are_told(void **state)
@@ -385,20 +223,33 @@ static void test_one_that_does_not_serve_offers_nothing(void **state)
     expect(UPGRADE_REFUSED);
 }
 
-static void test_told_to_end_refuses_only_while_it_has_a_core(void **state)
+static void test_told_to_end_refuses_only_while_it_is_not_bound(void **state)
 {
-    bring_to(GIVER_GIVEN);
-    assert_true(giver_refuse(&giver, "told"));
-    expect(UPGRADE_REFUSED);
-    leave();
-    connect_other();
-    bring_to(GIVER_YIELDS);
-    assert_false(giver_refuse(&giver, "told"));
+    for (enum giver_state at = GIVER_ASKED; at <= GIVER_OFFERED; at++) {
+        bring_to(at);
+        giver_refuse(&giver, "told");
+        expect(UPGRADE_REFUSED);
+        assert_int_equal(giver.state, GIVER_IDLE);
+        leave();
+        connect_other();
+    }
+    for (enum giver_state at = GIVER_GIVEN; at <= GIVER_GONE; at++) {
+        facts.has_core = true;
+        bring_to(at);
+        giver_refuse(&giver, "told");
+        assert_int_equal(giver.state, at);
+        assert_true(giver.socket >= 0 && giver_is_bound(&giver));
+        leave();
+        facts.has_core = false;
+        while (giver.state != GIVER_IDLE) {
+            (void)tick();
+        }
+        connect_other();
+    }
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         TEST(test_an_upgrade_gives_all_and_ends),
         TEST(test_who_leaves_before_the_core_has_ended_costs_nothing),
@@ -411,10 +262,9 @@ int main(void)
         TEST(test_a_second_one_is_sent_away),
         TEST(test_one_that_comes_when_the_first_has_gone_is_met),
         TEST(test_who_stands_still_is_not_waited_for),
-        TEST(test_who_stands_still_does_not_bind_for_ever),
         TEST(test_domains_that_a_reload_brings_are_told),
         TEST(test_one_that_does_not_serve_offers_nothing),
-        TEST(test_told_to_end_refuses_only_while_it_has_a_core),
+        TEST(test_told_to_end_refuses_only_while_it_is_not_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
