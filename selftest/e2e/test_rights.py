@@ -61,7 +61,7 @@ def test_root_without_a_name_has_no_capabilities():
     needs_root()
     with Appliance("memory.lock=yes") as a:
         has_given_up(a)
-        a.wait_said("appliance.user names a user")
+        a.wait_said("set appliance.user to run as another user")
 
 
 def test_a_named_user_is_all_that_the_processes_are():
@@ -90,7 +90,7 @@ def test_root_of_a_user_namespace_has_no_capabilities():
     needs_namespaces()
     with Appliance(through=NAMESPACE) as a:
         has_given_up(a)
-        a.wait_said("appliance.user names a user")
+        a.wait_said("set appliance.user to run as another user")
         with Client(a.tcp) as c:
             c.generate(1, PROMPT).check()
 

@@ -40,12 +40,21 @@ static const struct {
 };
 #define COMMANDS_COUNT (sizeof commands / sizeof commands[0])
 
+static bool is_text_port_named(int argc, char **argv)
+{
+    bool is_named = getenv("AGX_TEXT") != NULL;
+    for (int i = 1; i < argc; i++) {
+        is_named = is_named || strncmp(argv[i], "--text", strlen("--text")) == 0;
+    }
+    return is_named;
+}
+
 /* `to`: where the operator has said that the appliance is; NULL: nothing was said. */
 static int run_command(const char *to, int argc, char **argv)
 {
     for (uint32_t i = 0; i < COMMANDS_COUNT; i++) {
         if (strcmp(argv[0], commands[i].name) == 0) {
-            if (to != NULL && commands[i].asks_text_port) {
+            if (to != NULL && commands[i].asks_text_port && !is_text_port_named(argc, argv)) {
                 fprintf(stderr, "agx: %s asks the text port: --text HOST:PORT behind the command, "
                         "in place of --to\n", argv[0]);
                 return EXIT_USAGE;

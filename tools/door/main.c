@@ -216,9 +216,7 @@ static void handle_signals(void)
     const struct sigaction stop = {.sa_handler = on_signal};
     (void)sigaction(SIGTERM, &stop, NULL);
     (void)sigaction(SIGINT, &stop, NULL);
-    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) {           /* else nohup(1) has started it */
-        (void)sigaction(SIGHUP, &stop, NULL);
-    }
+    (void)sigaction(SIGHUP, &stop, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
 

@@ -40,8 +40,8 @@ class Refused(Error):
         self.field = frames.ERROR_FIELDS.get(fields["field"], "")
         self.frame_type, self.id = fields["frame_type"], fields["call_id"]
         self.closes, self.retry_ms = bool(fields["closes"]), fields["retry_ms"]
-        self.found, self.min, self.max = (
-            _value(fields[name], self.field) for name in ("found", "min", "max"))
+        numbers: Any = [_value(fields[name], self.field) for name in ("found", "min", "max")]
+        self.found, self.min, self.max = numbers
         said = fields["text"].rstrip(b"\0").decode(errors="replace") or text
         bounds = f" (found {self.found}, allowed {self.min} to {self.max})" if self.max else ""
         about = f"{self.field}: " if self.field not in ("", "none") else ""
