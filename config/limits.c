@@ -248,8 +248,8 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     limits->reply_tokens = limits->replies > 0 ? smaller(reply_tokens, UINT32_MAX) : 0;
     limits->text_slots = TEXT_SLOTS;
     uint64_t lines = greater(greater(greater(limits->programs, limits->calls),
-                                   greater(limits->classes, limits->tenants)),
-                            limits->connections);
+                                     greater(limits->classes, limits->tenants)),
+                             limits->connections);
     uint64_t tables = lines * TEXT_LINE_BYTES   /* the longest table */
                       + TEXT_FIXED_BYTES;       /* and what is around it */
     limits->text_page_bytes = smaller(greater(tables, BOUND_METRICS_BYTES), UINT32_MAX);

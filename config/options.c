@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "config/value.h"
 
 /*
@@ -104,12 +105,6 @@ static uint32_t write_name(const char *section, const char *key, char name[NAME_
     return length;
 }
 
-static uint32_t least(uint32_t a, uint32_t b, uint32_t c)
-{
-    uint32_t low = a < b ? a : b;
-    return low < c ? low : c;
-}
-
 /* Edits (insert, delete, replace one byte) that turn one name into the other: one row of the
  * classic table at a time. */
 static uint32_t edit_distance(const char *from, uint32_t from_bytes, const char *to,
@@ -125,7 +120,8 @@ static uint32_t edit_distance(const char *from, uint32_t from_bytes, const char 
         costs[0] = i;
         for (uint32_t j = 1; j <= to_bytes; j++) {
             uint32_t above = costs[j];
-            costs[j] = least(above + 1, costs[j - 1] + 1, diagonal + (from[i - 1] != to[j - 1]));
+            costs[j] = lesser(lesser(above, costs[j - 1]) + 1,
+                              diagonal + (from[i - 1] != to[j - 1]));
             diagonal = above;
         }
     }

@@ -22,8 +22,8 @@
  */
 #include <string.h>
 
-#include "kernels/engine_state.h"
 #include "config/base/bounds.h"
+#include "kernels/engine_state.h"
 
 /* ---- which slots attend together ---- */
 

@@ -8,6 +8,7 @@
 #include "appliance/boot/model_digest.h"
 
 #include "appliance/log.h"
+#include "config/base/bounds.h"
 #include "config/base/fnv.h"
 
 #define PART_BYTES 4096
@@ -19,7 +20,7 @@ static enum status add_header(uint64_t *digest, const struct boot *boot,
     uint8_t bytes[PART_BYTES];
     for (uint64_t at = 0; at < boot->gguf->data_offset; at += sizeof bytes) {
         uint64_t rest = boot->gguf->data_offset - at;
-        uint64_t part = rest < sizeof bytes ? rest : sizeof bytes;
+        uint64_t part = lesser(rest, sizeof bytes);
         TRY(gguf_read(&boot->source, at, bytes, part, error));
         *digest = fnv_add_words(*digest, bytes, part);
     }
@@ -34,7 +35,7 @@ static enum status add_samples(uint64_t *digest, const struct boot *boot,
     uint64_t first = boot->gguf->data_offset, rest = boot->source.size_bytes - first;
     for (uint32_t i = 0; i < SAMPLES; i++) {
         uint64_t at = rest / SAMPLES * i;
-        uint64_t part = rest - at < sizeof bytes ? rest - at : sizeof bytes;
+        uint64_t part = lesser(rest - at, sizeof bytes);
         TRY(gguf_read(&boot->source, first + at, bytes, part, error));
         *digest = fnv_add_words(*digest, bytes, part);
     }

@@ -6,8 +6,8 @@
 #include "config/base/step.h"
 
 #include "config/base/assert.h"
-#include "config/base/fnv.h"
 #include "config/base/bounds.h"
+#include "config/base/fnv.h"
 
 STATIC_ASSERT(sizeof(struct step_header) <= ARENA_ALIGN_BYTES, "the header is one cache line");
 

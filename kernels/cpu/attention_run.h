@@ -4,8 +4,8 @@
  * What: a run of attention: rows that have the same keys and values in a stretch (attention_walk.h
  * has the words), where those lie, and the lines of the next stretch that are asked for meanwhile.
  */
-#include "kernels/cpu/avx2.h"
 #include "config/base/bounds.h"
+#include "kernels/cpu/avx2.h"
 
 #define OCTETS_MAX  8           /* of tokens in a stretch */
 

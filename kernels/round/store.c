@@ -9,8 +9,8 @@
  */
 #include <string.h>
 
-#include "kernels/engine_state.h"
 #include "config/base/bounds.h"
+#include "kernels/engine_state.h"
 
 /* A head in the KV block that the slot writes; `head`: where it begins in block 0. */
 static void *block_of(const struct kernels_storing *s, uint8_t *head)

@@ -14,6 +14,7 @@
 #include "config/keys.h"
 #include "tools/agx/command.h"
 #include "tools/agx/dial.h"
+#include "tools/agx/watch/text_port.h"
 
 #define KEY_VARIABLE "AGX_KEY"
 
@@ -42,7 +43,7 @@ static const struct {
 
 static bool is_text_port_named(int argc, char **argv)
 {
-    bool is_named = getenv("AGX_TEXT") != NULL;
+    bool is_named = getenv(TEXT_PORT_VARIABLE) != NULL;
     for (int i = 1; i < argc; i++) {
         is_named = is_named || strncmp(argv[i], "--text", strlen("--text")) == 0;
     }

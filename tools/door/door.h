@@ -201,6 +201,7 @@ struct door {
     int listener, epoll;
     uint64_t now_us;                    /* of this pass */
     uint64_t connects_us;               /* no uplink is tried before */
+    bool calls_wait;                    /* some choice does (choice.waits) */
     bool is_other;                      /* the appliance serves another model than `model` */
     bool drains;                        /* no more clients are let in, until then: */
     uint64_t drain_end_us;

@@ -22,6 +22,7 @@
 #include "appliance/clock.h"
 #include "appliance/log.h"
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
 #include "net/net.h"
 
 #define LOCK_TRIES    50            /* for a writer that ends: */
@@ -162,7 +163,7 @@ static bool write_zeros(int handle, uint64_t bytes)
 {
     static const uint8_t zeros[PAGES_BYTES];
     for (uint64_t at = 0; at < bytes; at += sizeof zeros) {
-        uint64_t part = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
+        uint64_t part = lesser(bytes - at, sizeof zeros);
         if (pwrite(handle, zeros, part, (off_t)at) != (ssize_t)part) {
             return false;
         }
@@ -238,7 +239,7 @@ static bool is_all_new(const struct boot *boot, uint64_t bytes)
     bool is_new = true;
     for (uint64_t at = 0; is_new && at < bytes; at += PAGES_BYTES) {
         union replies_page page = {.bytes = {0}};
-        uint64_t part = bytes - at < PAGES_BYTES ? bytes - at : PAGES_BYTES;
+        uint64_t part = lesser(bytes - at, PAGES_BYTES);
         is_new = read_whole(boot, page.bytes, part, at) && replies_page_is_new(&page);
     }
     return is_new;

@@ -26,6 +26,7 @@
 #include "appliance/clock.h"
 #include "appliance/log.h"
 #include "appliance/seal/seal.h"
+#include "config/base/bounds.h"
 
 #define RUN_PAGES 64u               /* written at once, at most */
 #define REST_US   1000000u          /* after a disk has refused */
@@ -79,8 +80,8 @@ static bool write_run(const struct boot *boot, uint64_t first, uint64_t count)
 {
     const struct pages *pages = &boot->replies;
     uint64_t from = first * PAGES_BYTES, rest = pages->bytes - from;
-    uint64_t bytes = count * PAGES_BYTES < rest ? count * PAGES_BYTES : rest;
-    return write_whole(boot, pages->base + from, bytes, PAGES_BYTES + from);
+    return write_whole(boot, pages->base + from, lesser(count * PAGES_BYTES, rest),
+                       PAGES_BYTES + from);
 }
 
 /* Before pages: with pages and without it, the file would be no file of replies. */

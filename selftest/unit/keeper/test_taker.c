@@ -265,18 +265,16 @@ static void test_one_whose_other_stands_still_counts_its_word_in_the_end(void **
 
 static void test_one_whose_other_stands_still_gives_up_before_it_serves(void **state)
 {
-    begin_at(ASKED, false);
-    facts.now_us += GIVEN_MAX_US - 1;
-    assert_int_equal(tick(), TAKER_NOTHING);
-    facts.now_us += 1;
-    assert_int_equal(tick(), TAKER_END);
-    end_both();
-    begin_at(WAITS, false);
-    facts.now_us += HOLDS_MAX_US - 1;
-    assert_int_equal(tick(), TAKER_NOTHING);
-    facts.now_us += 1;
-    assert_int_equal(tick(), TAKER_END);
-    end_both();
+    static const struct { enum taker_state state; uint64_t max_us; } cases[] = {
+        {ASKED, GIVEN_MAX_US}, {WAITS, HOLDS_MAX_US}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin_at(cases[i].state, false);
+        facts.now_us += cases[i].max_us - 1;
+        assert_int_equal(tick(), TAKER_NOTHING);
+        facts.now_us += 1;
+        assert_int_equal(tick(), TAKER_END);
+        end_both();
+    }
 }
 
 /* ---- boot ------------------------------------------------------------------------------------ */

@@ -64,7 +64,7 @@ bool call_start(struct door *door, struct choice *choice)
     enum agx_result result = agx_call_start(&uplink->agx, &choice->call);
     choice->waits = result == AGX_AGAIN;
     if (choice->waits) {
-        return true;
+        return door->calls_wait = true;
     }
     if (result == AGX_ERROR_ARGUMENT) {
         return request_refuse_fault(request, agx_fault(&uplink->agx));
@@ -93,7 +93,8 @@ static void start_again(struct door *door, struct choice *choice)
 
 static void send_waiting(struct door *door)
 {
-    uint64_t count = door->domains_count * door->options.door_calls.number;
+    uint64_t count = door->calls_wait ? door->domains_count * door->options.door_calls.number : 0;
+    door->calls_wait = false;           /* those that wait again say so */
     for (uint64_t i = 0; i < count; i++) {
         struct choice *choice = &door->choices[i];
         if (choice->is_used && choice->waits && !choice->request->has_left) {

@@ -19,8 +19,8 @@ class Lost(Error, ConnectionError):
     """The appliance cannot be reached, or it went away and did not come back in time."""
 
 
-_FLOATS = {"temperature", "top_p", "min_p", "repeat_penalty", "presence_penalty",
-           "frequency_penalty"}
+_FLOATS = {name for layout in (*frames.LAYOUTS.values(), *frames.PARTS.values())
+           for name, code in layout.items() if code == "f"}
 
 
 def _value(number: int, field: str) -> Union[int, float]:
