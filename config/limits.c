@@ -97,12 +97,24 @@ static void derive_calls(struct limits *limits, const struct options *options)
     limits->standby_calls =
         smaller(options->sched_standby.number, limits->calls - limits->batch_calls);
     limits->steps_per_plan = smaller(options->sched_steps_per_plan.number, UINT32_MAX);
-    limits->recall_tokens = options->sched_speculate.number == 0
-                                ? 0 : smaller(options->sched_recall.number, UINT32_MAX);
     limits->prefill_tokens = smaller(options->sched_prefill_tokens.number, UINT32_MAX);
     limits->step_tokens = limits->prefill_tokens    /* prompt chunks of all rows */
                         + limits->batch_calls       /* the last token of each row that decodes */
                         + limits->standby_calls;    /* and of each that waits for a place */
+}
+
+static void derive_drafts(struct limits *limits, const struct options *options,
+                          const struct config_machine *machine)
+{
+    const struct option_value *most = &options->sched_speculate;
+    enum sched_sharing sharing = option_kv_sharing(options);
+    /* By itself where there is no device only: engines of devices make none so far. */
+    limits->speculate = most->line != 0 || !machine->has_device ? smaller(most->number, UINT32_MAX)
+                                                                : 0;
+    limits->recall_tokens = limits->speculate > 0 && sharing != SCHED_SHARING_OFF
+                                ? smaller(options->sched_recall.number, UINT32_MAX) : 0;
+    limits->recalled_tokens =
+        limits->recall_tokens * (sharing == SCHED_SHARING_DOMAIN ? 2 : 1);  /* class and program */
 }
 
 static void derive_logprobs(struct limits *limits, const struct options *options)
@@ -286,6 +298,7 @@ enum status config_limits(struct limits *limits, const struct options *options,
     *limits = (struct limits){0};
     TRY(derive_context(limits, options, shape, error));
     derive_calls(limits, options);
+    derive_drafts(limits, options, machine);
     derive_logprobs(limits, options);
     derive_workflows(limits, options);
     TRY(derive_blocks(limits, options, machine, error));

@@ -16,7 +16,7 @@
 
 #include "sched/deadline.h"
 #include "sched/engine/active/active.h"
-#include "sched/engine/draft.h"
+#include "sched/class/recall.h"
 #include "sched/engine/job.h"
 #include "sched/engine/need.h"
 #include "sched/engine/residency.h"
@@ -138,7 +138,7 @@ static void settle_program(struct sched *sched, const struct call *call, uint64_
     program->wait_us += call->wait_us;
     program->calls_ended++;
     sched_class_spend(program, call);
-    sched_draft_remember(sched, call);
+    sched_recall_note(sched, call);
 }
 
 void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,

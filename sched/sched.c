@@ -8,12 +8,12 @@
 #include "sched/sched.h"
 
 #include "config/base/bounds.h"
+#include "sched/class/recall.h"
 #include "sched/deadline.h"
 #include "sched/ending.h"
 #include "sched/engine/active/active.h"
 #include "sched/engine/member.h"
 #include "sched/engine/queue.h"
-#include "sched/engine/draft.h"
 #include "sched/key.h"
 #include "sched/levels.h"
 #include "sched/policy.h"
@@ -33,7 +33,7 @@ void sched_settings_fill(struct sched_settings *settings, const struct options *
         .beta_milli = options->sched_beta.number,
         .wait_max_us = options->sched_wait_max.number,
         .steps_per_plan = limits->steps_per_plan,
-        .speculate = (uint32_t)options->sched_speculate.number,
+        .speculate = limits->speculate,
         .recall_tokens = limits->recall_tokens,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
@@ -67,7 +67,7 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
     uint64_t all_rows = settings->engines * rows;
     sched_tenant_plan_memory(plan, settings);
     sched_program_plan_memory(plan, settings->programs);
-    sched_draft_plan_memory(plan, settings);
+    sched_recall_plan_memory(plan, settings);
     sched_class_plan_memory(plan, settings->classes);
     memory_plan_add(plan, MEMORY_CORE, "sched engines", settings->engines,
                     sizeof(struct sched_engine));
@@ -101,7 +101,7 @@ static void check_wiring(const struct sched_settings *settings, const struct sch
         ASSERT(rows <= layout->rows_max);
         ASSERT(settings->steps_per_plan <= layout->steps_max);
         ASSERT(settings->prefill_tokens + rows <= layout->tokens_max);
-        ASSERT(settings->speculate == 0 || settings->recall_tokens + settings->context_tokens <=
+        ASSERT(settings->speculate == 0 || sched_recall_most(settings) + settings->context_tokens <=
                                                layout->past_max);
         ASSERT(wiring->engines[i].kv->settings.calls == wiring->calls->count);
         ASSERT(wiring->engines[i].kv->settings.holders == settings->programs);
@@ -168,7 +168,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_tenant_init(sched, arena);
     sched_program_init(sched, arena, wiring->kept != NULL ? wiring->kept : arena);
-    sched_draft_init(sched, arena);
+    sched_recall_init(sched, arena);
     sched_class_init(sched, arena);
     sched_job_init(sched, arena);
     heap_init(&sched->deadlines, settings->calls, arena);

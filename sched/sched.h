@@ -122,7 +122,7 @@ struct program {
     struct sched_class_ref class;   /* what programs like it have been */
     struct sched_prediction predicted;  /* when its first call came */
     struct sched_spent spent;       /* what its ended calls have cost */
-    uint32_t draft_share, recalled; /* of drafts, what agrees; tokens kept for them: draft.c */
+    uint32_t draft_share, recalled; /* of drafts, what agrees; tokens kept for them: recall.h */
     uint32_t displacements;         /* times that it had to leave an active set for others */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
     bool kept_is_behind;            /* private: a step has charged it, and kept.c is not told */
@@ -176,7 +176,7 @@ struct sched {
     uint64_t program_salt;          /* of the program that started last */
     uint64_t places_at_heads, places_at_tails;      /* of queues, given so far (engine/need.c) */
     uint32_t *program_hash, program_hash_mask;  /* [program_hash_mask + 1] heads of chains */
-    uint32_t *recalled;             /* (programs, recall_tokens): [recalled] of each */
+    uint32_t *recalled;             /* texts of recall_tokens: class/recall.c */
     struct heap deadlines;          /* of open calls, by slot (deadline.c) */
 };
 

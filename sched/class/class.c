@@ -372,6 +372,7 @@ void sched_class_check(const struct sched *sched)
         ASSERT(find(sched, &key) == i && class->number <= sched->classes.number);
         ASSERT(class->learnt.rounds_least <= class->learnt.rounds);
         ASSERT(class->learnt.rounds <= class->learnt.rounds_most);
+        ASSERT(class->recalled <= sched->settings.recall_tokens);
         count++;
     }
     ASSERT(count == sched->classes.count && check_domains(sched) == count);

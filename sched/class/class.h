@@ -68,6 +68,7 @@ struct sched_class {
     uint64_t hash;                      /* keyed: of the name, or of the KV block */
     char name[CALL_CLASS_BYTES + 1];    /* empty: it has none */
     struct sched_learnt learnt;
+    uint32_t recalled;                  /* tokens that are kept for drafts (recall.h) */
     /* private */
     uint32_t owner;                     /* slot of its domain */
     uint32_t hash_next;                 /* chain of the hash table, or of the free list */

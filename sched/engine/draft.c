@@ -15,9 +15,8 @@
  *           round. A slot slows all rows down. So it has to bring at least what the step brings
  *           in that time: share^j * time of a round >= rows * slot
  *
- *   text    that the worker guesses from: all that is known of the call, after the last tokens that
- *           ended calls of its program have generated. They lie with the program, so nothing of
- *           another program or trust domain is among them: a draft that agrees shows in the time
+ *   text    that the worker guesses from: all that is known of the call, after what it recalls of
+ *           calls that have ended (class/recall.h)
  *
  * Invariants: rows and tokens of drafts together are batch rows at most; a draft is shorter than
  * what its row decodes. Standbys have none, nor rows of a trial (suspicion.h).
@@ -29,7 +28,7 @@
 #include <string.h>
 
 #include "config/base/hash.h"
-#include "config/base/bounds.h"
+#include "sched/class/recall.h"
 #include "sched/engine/plan.h"
 
 #define SHARE_ONE    UINT64_C(65536)
@@ -55,52 +54,14 @@ static uint64_t share_of(const struct program *program)
     return program->draft_share > 0 ? program->draft_share : SHARE_START;
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
-
-void sched_draft_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
-{
-    memory_plan_add(plan, MEMORY_CORE, "sched recalled tokens",
-                    (uint64_t)settings->programs * settings->recall_tokens, sizeof(uint32_t));
-}
-
-void sched_draft_init(struct sched *sched, struct arena *arena)
-{
-    const struct sched_settings *settings = &sched->settings;
-    sched->recalled = arena_take(arena, (uint64_t)settings->programs * settings->recall_tokens,
-                                 sizeof *sched->recalled);
-}
-
-static uint32_t *recalled_of(const struct sched *sched, uint32_t program)
-{
-    return sched->recalled + (uint64_t)program * sched->settings.recall_tokens;
-}
-
-void sched_draft_remember(struct sched *sched, const struct call *call)
-{
-    struct program *program = &sched->programs[call->program];
-    uint32_t most = sched->settings.recall_tokens;
-    uint32_t *tokens = recalled_of(sched, call->program);
-    uint32_t more = lesser(call->generated_tokens, most);
-    uint32_t kept = lesser(program->recalled, most - more);
-    if (more == 0) {
-        return;
-    }
-    memmove(tokens, tokens + program->recalled - kept, kept * sizeof *tokens);
-    memcpy(tokens + kept, call->tokens + sched_call_known(call) - more, more * sizeof *tokens);
-    program->recalled = kept + more;
-}
-
 static void fill_text(struct sched_engine *engine, uint32_t row)
 {
     const struct sched *sched = engine->sched;
     const struct call *call = sched_call(sched, engine->planned[row].call);
-    uint32_t recalled = sched->programs[call->program].recalled, known = sched_call_known(call);
+    uint32_t known = sched_call_known(call);
     uint32_t *past = step_past(&engine->step, row);
-    ASSERT(recalled <= sched->settings.recall_tokens);
-    ASSERT(recalled + known <= engine->step.layout.past_max);
-    if (recalled > 0) {
-        memcpy(past, recalled_of(sched, call->program), recalled * sizeof *past);
-    }
+    ASSERT(sched_recall_most(&sched->settings) + known <= engine->step.layout.past_max);
+    uint32_t recalled = sched_recall_copy(sched, call, past);
     memcpy(past + recalled, call->tokens, known * sizeof *past);
     step_row(&engine->step, row)->past_count = recalled + known;
 }

@@ -4,14 +4,6 @@
  * sched/. */
 #include "sched/call.h"
 
-/* BOOT_ONLY */
-void sched_draft_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
-void sched_draft_init(struct sched *sched, struct arena *arena);
-
-/* The call ends: drafts of its program's later calls may be guessed from its output. O(settings
- * .recall_tokens). */
-void sched_draft_remember(struct sched *sched, const struct call *call);
-
 /* The rows of the plan are there: those that decode get what room the batch has left, a token at a
  * time, while one more is worth it. O(rows * sched.speculate). */
 void sched_draft_plan(struct sched_engine *engine);

@@ -123,8 +123,8 @@ static void check_adjustments(struct sim *sim, const struct step *step, uint32_t
                 INVARIANT_TOKENS, "row of call %u: its biases are not the call's", row->call);
 }
 
-/* A row with drafts must hold all that is known of its call, after a bounded number of tokens of
- * its program, and be none of the standbys; all rows together have no more drafts than the batch
+/* A row with drafts must hold all that is known of its call, after a bounded number of tokens that
+ * it recalls, and be none of the standbys; all rows together have no more drafts than the batch
  * has room. */
 static void check_drafts(struct sim *sim, const struct step *step)
 {
@@ -137,7 +137,7 @@ static void check_drafts(struct sim *sim, const struct step *step)
         places += row->drafts;
         SIM_REQUIRE(sim, row->drafts == 0 ||
                              (i < step_header(step)->rows_active &&
-                              recalled <= sim->limits.recall_tokens &&
+                              recalled <= sim->limits.recalled_tokens &&
                               memcmp(step_past(step, i) + recalled, call->tokens,
                                      known * sizeof(uint32_t)) == 0),
                     INVARIANT_TOKENS, "row of call %u: drafts, and not its tokens", row->call);

@@ -6,13 +6,19 @@
 
     all       every token is the same, by a bias: the most that drafts can bring
     drawn     a short prompt, at temperature 1: text that does not repeat itself
-    copies    on the embedded model: a prompt of its own words, three times, beyond its answer's end
-    agents    on the embedded model: the tasks of tools/model/eval
+    repeats   on a trained model: four times as many tokens, greedy, beyond the end of its answer,
+              where it comes to say the same again
+    agents    on a trained model: the tasks of tools/model/eval
+
+The trained model is the embedded one, which lies in the cache, or --trained FILE: the same inside a
+larger shape, as tools/model/widen.py makes it. Each call is a program of its own, but those of an
+agent.
 
 For each kind: median of the ratios of two calls that follow one another, off / on, of the time from
-a call's first token to its last (agents: of engine time for a token; all tasks of a pair); rounds
+a call's first token to its last (agents: all calls of a pair, one at a time); rounds
 that were saved, of a thousand tokens; and that both gave the same tokens (agents: as many)."""
 import argparse
+import http.client
 import statistics
 import subprocess
 import sys
@@ -26,33 +32,46 @@ sys.path[:0] = map(str, (TOOLS, TOOLS / "sdk/python"))
 import agentix                                              # noqa: E402
 from appliance import BUILD, appliance, free_port, read_stats   # noqa: E402
 
+QUESTIONS = ("Who are you?", "What do bees make?", "Tell me about bees.", "Hello")
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(BUILD / "model-15m-q8_0.gguf"))
+    parser.add_argument("--trained", default="", help="of repeats and agents; else the embedded one")
+    parser.add_argument("--sharing", default="program", help="kv.sharing: whose texts are recalled")
     parser.add_argument("--drafts", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--pairs", type=int, default=20)
-    parser.add_argument("--tasks", type=int, default=12, help="of a pair; 0: no agents")
+    parser.add_argument("--tasks", type=int, default=3, help="of a pair; 0: no agents")
     return parser.parse_args()
 
 
 class Side:
     """An appliance, and what it has counted since the last look."""
 
-    def __init__(self, stack, folder, drafts, threads, path):
+    def __init__(self, stack, folder, drafts, path, a):
         self.port = free_port()
         self.address = stack.enter_context(appliance(
             folder, f"text.listen=127.0.0.1:{self.port}", f"sched.speculate={drafts}",
-            f"engine.threads={threads}", f"model.path={path}", "kv.retain_drop=0s",
-            "kv.retain_host=0s", "kv.retain_device=0s"))
-        self.client = stack.enter_context(agentix.connect(self.address))
+            f"engine.threads={a.threads}", f"model.path={path}", f"kv.sharing={a.sharing}",
+            "kv.retain_drop=0s", "kv.retain_host=0s", "kv.retain_device=0s"))
         self.before = read_stats(self.port)
+
+    def gaps_s(self):
+        """Time from first tokens to last ones, of all calls so far."""
+        page = http.client.HTTPConnection("127.0.0.1", self.port)
+        page.request("GET", "/metrics")
+        lines = page.getresponse().read().decode().splitlines()
+        page.close()
+        name = "agentix_token_gap_seconds_sum "
+        return next(float(line[len(name):]) for line in lines if line.startswith(name))
 
     def counts(self):
         after = read_stats(self.port)
-        names = ("tokens_generated", "draft_tokens", "draft_tokens_agreed", "engine_busy_us")
+        names = ("tokens_generated", "draft_tokens", "draft_tokens_agreed")
         counts = {name: after[name] - self.before[name] for name in names}
         self.before = after
         return counts
@@ -60,9 +79,10 @@ class Side:
     def decode(self, prompt, **options):
         """Seconds from the first token to the last, and the text."""
         stamps, text = [], ""
-        for piece in self.client.generate(prompt, ignore_eos=True, **options):
-            stamps.append(time.monotonic())
-            text += piece
+        with agentix.connect(self.address) as client:
+            for piece in client.generate(prompt, ignore_eos=True, **options):
+                stamps.append(time.monotonic())
+                text += piece
         return stamps[-1] - stamps[0], text
 
 
@@ -92,17 +112,19 @@ def agents(off, on, pairs, tasks):
     evaluation = SourceFileLoader("evaluation", str(TOOLS / "model/eval")).load_module()
     ratios, total, same = [], {}, True
     for i in range(pairs):
-        text, per_token, tokens = evaluation.task_file(tasks, i + 1), {}, set()
+        text, took, tokens = evaluation.task_file(tasks, i + 1), {}, set()
         for side in (off, on) if i % 2 == 0 else (on, off):
             side.counts()
-            subprocess.run([BUILD / "agx", "--to", side.address, "agent", "-"], input=text,
+            before_s = side.gaps_s()
+            subprocess.run([BUILD / "agx", "--to", side.address, "agent",
+                            "--parallel", "1", "--class", "eval", "-"], input=text,
                            text=True, check=False, stdout=subprocess.DEVNULL)
             counts = side.counts()
             tokens.add(counts["tokens_generated"])
-            per_token[side] = counts["engine_busy_us"] / counts["tokens_generated"]
+            took[side] = side.gaps_s() - before_s
             if side is on:
                 total = {name: total.get(name, 0) + n for name, n in counts.items()}
-        ratios.append(per_token[off] / per_token[on])
+        ratios.append(took[off] / took[on])
         same = same and len(tokens) == 1
     return say("agents", ratios, total, same, "as many tokens")
 
@@ -113,7 +135,7 @@ def main():
         sides = []
         for name, drafts in (("off", 0), ("on", a.drafts)):
             (Path(folder) / name).mkdir()
-            sides.append(Side(stack, Path(folder) / name, drafts, a.threads, a.model))
+            sides.append(Side(stack, Path(folder) / name, drafts, a.model, a))
         ok = calls(*sides, a.pairs, "all", lambda i: "Once upon a time", temperature=0.0,
                    logit_bias={5: 100.0}, max_tokens=a.tokens)
         ok &= calls(*sides, a.pairs, "drawn", lambda i: "Once upon a time", temperature=1.0,
@@ -123,11 +145,10 @@ def main():
             sides = []
             for name, drafts in (("off", 0), ("on", a.drafts)):
                 (Path(folder) / name).mkdir()
-                sides.append(Side(stack, Path(folder) / name, drafts, a.threads, ""))
-            said = sides[0].decode("Who are you?", max_tokens=24, temperature=0.0)[1]
-            ok &= calls(*sides, a.pairs, "copies", lambda i: said * 3, temperature=0.0,
-                        max_tokens=a.tokens)
-            ok &= agents(*sides, max(a.pairs // 4, 2), a.tasks)
+                sides.append(Side(stack, Path(folder) / name, drafts, a.trained, a))
+            ok &= calls(*sides, a.pairs, "repeats", lambda i: QUESTIONS[i % len(QUESTIONS)],
+                        temperature=0.0, max_tokens=4 * a.tokens)
+            ok &= agents(*sides, a.pairs, a.tasks)
     sys.exit(not ok)
 
 

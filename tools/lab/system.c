@@ -50,7 +50,7 @@ static const char *const base_sets[] = {
     "net.unix=", "net.tcp=", "text.listen=", "net.send_bytes=16MiB", "net.idle=24h",
     "limits.calls=16384", "limits.calls_per_connection=16384",
     "limits.calls_per_program=0", "limits.call_deadline=0", "limits.programs=65536",
-    "engine.canary=0",
+    "engine.canary=0", "sched.speculate=0",
 };
 
 static const struct system_row *find(const char *name)

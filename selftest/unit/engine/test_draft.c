@@ -7,7 +7,7 @@
  */
 #include "selftest/unit/sched/bench.h"
 
-enum { RECALL = 20, DRAFTS = 7, STEPS = 8, BATCH = 8, PROMPT = BENCH_PREFILL_MAX / BATCH };
+enum { DRAFTS = 7, STEPS = 8, BATCH = 8, PROMPT = BENCH_PREFILL_MAX / BATCH };
 
 static struct bench *fresh(uint32_t speculate)
 {
@@ -278,81 +278,6 @@ static void test_a_lie_about_drafts_is_refuted(void **state)
     }
 }
 
-/* ---- what earlier calls have said ------------------------------------------------------------ */
-
-static struct bench *fresh_that_recalls(void)
-{
-    struct sched_settings settings = bench_settings(SCHED_PLAS);
-    settings.steps_per_plan = STEPS;
-    settings.batch_calls = BATCH;
-    settings.speculate = DRAFTS;
-    settings.recall_tokens = RECALL;
-    return bench_start(&settings, 400);
-}
-
-/* A call of the program that has so many tokens of output: they go to `said`, which grows. */
-static uint32_t say(struct bench *bench, uint32_t program, uint32_t count, uint32_t *said)
-{
-    uint32_t call = bench_take(bench, program, PROMPT, count, 100 * program + count);
-    bench_send(bench, call);
-    bench_intake(bench);
-    while (bench_at(bench, call)->state != CALL_FINISHED) {
-        assert_true(bench_step(bench));
-    }
-    memcpy(said, bench_at(bench, call)->tokens + PROMPT, count * sizeof *said);
-    bench_free(bench, call);
-    return count;
-}
-
-/* The next call of the program, in this domain, has these tokens before its own ones. */
-static void expect_recalled(struct bench *bench, uint64_t domain, uint32_t program,
-                            const uint32_t *tokens, uint32_t count)
-{
-    uint32_t call = bench_take(bench, program, PROMPT, 80, program);
-    bench_at(bench, call)->domain = domain;
-    bench_send(bench, call);
-    bench_intake(bench);
-    assert_true(bench_launch(bench));
-    assert_true(row(bench, 0)->drafts > 0);
-    assert_int_equal(row(bench, 0)->past_count, count + PROMPT);
-    assert_memory_equal(step_past(&bench->step, 0), tokens, count * sizeof *tokens);
-    assert_memory_equal(step_past(&bench->step, 0) + count, bench_at(bench, call)->tokens,
-                        PROMPT * sizeof *tokens);
-    bench_cancel(bench, call);
-    bench_compute(bench);
-    bench_settle(bench, BENCH_UNIT);
-    bench_drain(bench);
-}
-
-static void test_a_draft_is_guessed_from_what_the_program_has_said_last(void **state)
-{
-    (void)state;
-    struct bench *bench = fresh_that_recalls();
-    uint32_t own[200], other[200], count = 0, others = 0;
-    const uint32_t lengths[] = {3, 9, 8, 1, 25, 2};
-    for (uint32_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        count += say(bench, 1, lengths[i], own + count);
-        others += say(bench, 2, 5, other + others);
-        uint32_t kept = count < RECALL ? count : RECALL;
-        assert_int_equal(bench->sched.programs[0].recalled, kept);
-        assert_memory_equal(bench->sched.recalled, own + count - kept, kept * sizeof *own);
-    }
-    expect_recalled(bench, 0, 2, other + others - RECALL, RECALL);
-}
-
-/* A name in another domain is another program, and a place in the table has no memory. */
-static void test_a_program_is_not_told_what_others_have_said(void **state)
-{
-    (void)state;
-    struct bench *bench = fresh_that_recalls();
-    uint32_t said[200], count = say(bench, 1, 12, said);
-    expect_recalled(bench, 7, 1, said, 0);
-    assert_status(STATUS_OK, bench_program(bench, COMMAND_PROGRAM_END, 1).status);
-    assert_true(count == 12 && !bench->sched.programs[0].in_use);
-    expect_recalled(bench, 0, 3, said, 0);
-    assert_true(bench->sched.programs[0].in_use);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,8 +292,6 @@ int main(void)
         cmocka_unit_test(test_rows_that_end_early_make_no_draft_cheap),
         cmocka_unit_test(test_steps_that_are_held_up_decide_little),
         cmocka_unit_test(test_a_lie_about_drafts_is_refuted),
-        cmocka_unit_test(test_a_draft_is_guessed_from_what_the_program_has_said_last),
-        cmocka_unit_test(test_a_program_is_not_told_what_others_have_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

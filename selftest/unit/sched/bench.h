@@ -111,7 +111,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
         .rows_max = BENCH_ROWS_MAX, .steps_max = BENCH_STEPS_MAX,
         .tokens_max = BENCH_PREFILL_MAX + BENCH_ROWS_MAX, .blocks_per_call = BENCH_BLOCKS_PER_CALL,
         .moves_max = kvmem_moves_max(kv->device_blocks), .logprobs_max = BENCH_ENTRIES,
-        .past_max = BENCH_RECALL + BENCH_CONTEXT};
+        .past_max = 2 * BENCH_RECALL + BENCH_CONTEXT};
     step_layout_init(&bench.step.layout);
     bench.step.base = arena_take(arena, 1, bench.step.layout.total_bytes);
     bench.engine = (struct fake_engine){.step = bench.step, .kv = bench.kv_bytes,

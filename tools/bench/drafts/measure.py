@@ -7,8 +7,10 @@
 
 A relay stands between the agents and an appliance and notes what each call is told and answers;
 COMMAND finds it by AGX_TO. The texts go through the engine's own search (search.c), after what
-ended calls of the program had generated when the call was sent (--recall), as sched.recall has it.
-A program has the class that it names. Nothing is timed, and the appliance need not make drafts.
+ended calls of the program had generated when the call was sent (--recall), as sched.recall has it,
+and with --sharing domain after what those of its class had (kv.sharing). A program has the class
+that it names; one that names none is a class by itself. Nothing is timed, and the appliance need
+not make drafts.
 
 Of the embedded model: the tasks of tools/model/eval, each kind a class, and those of `agx demo`.
 Needs `make build/bench-drafts`."""
@@ -41,6 +43,7 @@ def arguments():
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--recall", type=int, default=512, help="tokens (sched.recall)")
+    parser.add_argument("--sharing", choices=("program", "domain"), default="program")
     parser.add_argument("--to", help="of an appliance that runs: unix:PATH")
     parser.add_argument("--model", default=str(TOOLS.parent / "appliance/embedded.gguf"))
     parser.add_argument("command", nargs="*", help="agents, which connect to $AGX_TO")
@@ -54,9 +57,14 @@ class Texts:
     """Of the calls that have ended: (class, recalled tokens, flags, prompt, tokens, number of the
     prompt's tokens)."""
 
-    def __init__(self, recall):
-        self.lock, self.recall = threading.Lock(), recall
+    def __init__(self, recall, sharing):
+        self.lock, self.recall, self.sharing = threading.Lock(), recall, sharing
         self.classes, self.recalled, self.ended = {}, defaultdict(list), []
+
+    def known_to(self, program):
+        """Whose texts its calls recall: the oldest first."""
+        shares = self.sharing == "domain" and self.classes.get(program)
+        return [self.classes[program], program] if shares else [program]
 
     def hear(self, kind, payload, calls):
         """A frame of one connection, whose open calls these are."""
@@ -66,7 +74,8 @@ class Texts:
                 self.classes[got["program_id"]] = rest.decode()
             elif kind == frames.CALL:
                 got, rest = wire.unpack(kind, payload)
-                past = self.recalled[got["program_id"]]
+                past = [token for whose in self.known_to(got["program_id"])
+                        for token in self.recalled[whose]]
                 calls[got["call_id"]] = (got, past, prompt_of(got, rest), [])
             elif kind == frames.TOKENS:
                 got, rest = wire.unpack(kind, payload)
@@ -76,8 +85,9 @@ class Texts:
                 got, _ = wire.unpack(kind, payload)
                 asked, past, prompt, tokens = calls.pop(got["call_id"])
                 program = asked["program_id"]
-                said = self.recalled[program] + tokens
-                self.recalled[program] = said[max(0, len(said) - self.recall):]
+                for whose in self.known_to(program):
+                    said = self.recalled[whose] + tokens
+                    self.recalled[whose] = said[max(0, len(said) - self.recall):]
                 self.ended.append((self.classes.get(program) or "none", past, asked["flags"],
                                    prompt, tokens, got["prompt_tokens"]))
 
@@ -158,7 +168,7 @@ def run_embedded(to, tasks, seed):
 
 def main():
     a = arguments()
-    texts = Texts(a.recall)
+    texts = Texts(a.recall, a.sharing)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         to = a.to or stack.enter_context(appliance(Path(folder), "engine.threads=1"))
         path = str(Path(folder) / "relay")
