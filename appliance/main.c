@@ -52,6 +52,13 @@ static enum boot_exit usage(const char *problem, const char *argument)
     return BOOT_EXIT_USAGE;
 }
 
+static enum boot_exit usage_of_unknown(const char *argument)
+{
+    bool is_torn = strcmp(argument, "=") == 0;
+    return usage(is_torn ? "blanks round the = of --set need quotes: --set 'section.key = value'"
+                         : "unknown argument ", is_torn ? "" : argument);
+}
+
 static enum boot_exit usage_of_value(const char *argument, const char *problem)
 {
     fprintf(stderr, "agentix: %s: %s\nagentix: see agentix --help\n", argument, problem);
@@ -83,7 +90,7 @@ static int read_line(struct boot *boot, enum mode *mode, struct post_settings *s
         has_file = has_file || is_file;
         if (takes_value) {
             i++;
-        } else if (strcmp(argv[i], "--help") == 0) {
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_help();
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--version") == 0) {
@@ -102,7 +109,7 @@ static int read_line(struct boot *boot, enum mode *mode, struct post_settings *s
                 return usage_of_value(argv[i], problem);
             }
         } else {
-            return usage("unknown argument ", argv[i]);
+            return usage_of_unknown(argv[i]);
         }
     }
     if (*mode == MODE_SELFTEST && selftest->level == POST_NONE) {
