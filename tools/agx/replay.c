@@ -135,8 +135,9 @@ static int start_measure(struct replay *replay)
 {
     uint32_t programs = replay->player.runs_count;
     if (!sessions_fit(replay->sessions, programs)) {
-        fprintf(stderr, "agx: --sessions: %" PRIu32 " programs are too few; three times as many as "
-                "sessions have a middle\n", programs);
+        fprintf(stderr, "agx: --sessions: %" PRIu32 " programs are too few for %" PRIu32 " "
+                "sessions: three for each are needed, the middle is measured;\nagx: "
+                "--programs N repeats those of the file\n", programs, replay->sessions);
         return EXIT_USAGE;
     }
     int code = measure_init(&replay->measure, programs, replay->player.calls_count);
