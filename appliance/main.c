@@ -54,9 +54,19 @@ static enum boot_exit usage(const char *problem, const char *argument)
 
 static enum boot_exit usage_of_unknown(const char *argument)
 {
-    bool is_torn = strcmp(argument, "=") == 0;
-    return usage(is_torn ? "blanks round the = of --set need quotes: --set 'section.key = value'"
-                         : "unknown argument ", is_torn ? "" : argument);
+    size_t length = strlen(argument);
+    const char *hint = "";
+    if (strcmp(argument, "=") == 0) {
+        return usage("blanks round the = of --set need quotes: --set 'section.key = value'", "");
+    }
+    if (length > 5 && strcmp(argument + length - 5, ".gguf") == 0) {
+        hint = "agentix: a model is named as --set model.path=FILE\n";
+    } else if (argument[0] == '-') {
+        hint = "agentix: options are set as --set section.key=value, or in a --config FILE\n";
+    }
+    fprintf(stderr, "agentix: unknown argument %s\n%sagentix: see agentix --help\n", argument,
+            hint);
+    return BOOT_EXIT_USAGE;
 }
 
 static enum boot_exit usage_of_value(const char *argument, const char *problem)

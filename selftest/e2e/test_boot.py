@@ -54,6 +54,9 @@ def test_check_prints_the_plan_and_exits():
 def test_unknown_argument_is_a_usage_error():
     assert boot("--nonsense")[0] == EXIT["USAGE"]
     assert boot("--set")[0] == EXIT["USAGE"]
+    for word, said in (("--port", "--set section.key=value"), ("a.gguf", "--set model.path=FILE")):
+        status, text = boot(word)
+        assert status == EXIT["USAGE"] and word in text and said in text, text
 
 
 def test_set_takes_blanks_in_one_word_and_says_so_of_three():
