@@ -83,6 +83,11 @@ def test_what_is_not_there_or_is_another_port_is_named():
     said = refusal(lambda: agentix.connect("127.0.0.1:1").open(), agentix.Lost)
     assert "127.0.0.1:1: " in said and "is the appliance running" in said, said
 
+    with Appliance() as a:
+        text_port = "%s:%d" % a.text_address
+        said = refusal(lambda: agentix.connect(text_port).open(), agentix.Lost)
+        assert text_port in said and "not its text port" in said, said
+
     async def as_http():
         async def answer(_, writer):
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -76,8 +76,11 @@ class Connection:
             raise Lost(_unreached(address, error)) from error
         try:
             await self._greet(name, None if address.startswith("unix:") else key)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, Lost) and not self.welcome:
+                raise Lost(f"{address}: {error} without a greeting; is this its net.tcp or "
+                           "net.unix, and not its text port or a door?") from error
             raise
         return self
 
