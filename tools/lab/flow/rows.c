@@ -115,7 +115,9 @@ int lab_rows_load(struct lab_rows *rows, const char *path, const struct lab_name
     struct columns columns;
     *rows = (struct lab_rows){.text = read_file(path), .columns = inputs->count};
     if (rows->text == NULL) {
-        return refuse(path, 0, errno != 0 ? strerror(errno) : "it is too long");
+        fprintf(stderr, "agentix-lab: %s: cannot be read: %s\n", path,
+                errno != 0 ? strerror(errno) : "it is too long");
+        return EXIT_USAGE;
     }
     char *at = rows->text;
     uint32_t lines = lines_of(rows->text);
