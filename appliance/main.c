@@ -52,6 +52,23 @@ static enum boot_exit usage(const char *problem, const char *argument)
     return BOOT_EXIT_USAGE;
 }
 
+static enum boot_exit usage_of_unknown(const char *argument)
+{
+    size_t length = strlen(argument);
+    const char *hint = "";
+    if (strcmp(argument, "=") == 0) {
+        return usage("blanks round the = of --set need quotes: --set 'section.key = value'", "");
+    }
+    if (length > 5 && strcmp(argument + length - 5, ".gguf") == 0) {
+        hint = "agentix: a model is named as --set model.path=FILE\n";
+    } else if (argument[0] == '-') {
+        hint = "agentix: options are set as --set section.key=value, or in a --config FILE\n";
+    }
+    fprintf(stderr, "agentix: unknown argument %s\n%sagentix: see agentix --help\n", argument,
+            hint);
+    return BOOT_EXIT_USAGE;
+}
+
 static enum boot_exit usage_of_value(const char *argument, const char *problem)
 {
     fprintf(stderr, "agentix: %s: %s\nagentix: see agentix --help\n", argument, problem);
@@ -83,7 +100,7 @@ static int read_line(struct boot *boot, enum mode *mode, struct post_settings *s
         has_file = has_file || is_file;
         if (takes_value) {
             i++;
-        } else if (strcmp(argv[i], "--help") == 0) {
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_help();
             return BOOT_EXIT_OK;
         } else if (strcmp(argv[i], "--version") == 0) {
@@ -102,7 +119,7 @@ static int read_line(struct boot *boot, enum mode *mode, struct post_settings *s
                 return usage_of_value(argv[i], problem);
             }
         } else {
-            return usage("unknown argument ", argv[i]);
+            return usage_of_unknown(argv[i]);
         }
     }
     if (*mode == MODE_SELFTEST && selftest->level == POST_NONE) {

@@ -249,10 +249,27 @@ enum status config_load_file(struct options *options, const char *path, struct c
 
 /* ---- --set ----------------------------------------------------------------------------------- */
 
+/* [first, end) without blanks round it, as text; false: it does not fit. */
+static bool copy_word(const char *first, const char *end, char *word, size_t bytes)
+{
+    while (first < end && *first == ' ') {
+        first++;
+    }
+    while (end > first && end[-1] == ' ') {
+        end--;
+    }
+    size_t length = (size_t)(end - first);
+    if (length < bytes) {
+        memcpy(word, first, length);
+        word[length] = '\0';
+    }
+    return length < bytes;
+}
+
 enum status config_set(struct options *options, const char *assignment, struct config_error *error)
 {
     struct parser parser = {.options = options, .error = error, .name = "--set"};
-    char section[64], key[64];
+    char section[64], key[64], value[CONFIG_TEXT_BYTES];
     size_t length = strlen(assignment);
     for (size_t i = 0; i < length; i++) {
         if (assignment[i] < 0x20 || assignment[i] > 0x7e) {
@@ -264,13 +281,13 @@ enum status config_set(struct options *options, const char *assignment, struct c
     if (dot == NULL || equals == NULL || equals < dot) {
         return config_error_set(error, "--set: %.100s: must be section.key=value", assignment);
     }
-    size_t section_bytes = (size_t)(dot - assignment), key_bytes = (size_t)(equals - dot) - 1;
-    if (section_bytes >= sizeof section || key_bytes >= sizeof key) {
+    if (!copy_word(assignment, dot, section, sizeof section) ||
+        !copy_word(dot + 1, equals, key, sizeof key)) {
         return config_error_set(error, "--set: %.100s: unknown key", assignment);
     }
-    memcpy(section, assignment, section_bytes);
-    section[section_bytes] = '\0';
-    memcpy(key, dot + 1, key_bytes);
-    key[key_bytes] = '\0';
-    return assign(&parser, section, key, equals + 1, CONFIG_LINE_SET);
+    if (!copy_word(equals + 1, assignment + length, value, sizeof value)) {
+        return config_error_set(error, "--set: %.100s: the value is longer than %u bytes",
+                                assignment, (unsigned)sizeof value - 1);
+    }
+    return assign(&parser, section, key, value, CONFIG_LINE_SET);
 }

@@ -23,12 +23,30 @@
 #define TEXT_BACKLOG      128
 #define KEEPALIVE_EVERY_S 3
 
+/* What to do about it: the system says only what is so. */
+static const char *hint_of(int cause)
+{
+    switch (cause) {
+    case EAFNOSUPPORT:
+        return " (under systemd: ListenStream= of the .socket unit)";
+    case EADDRINUSE:
+        return "; another instance or program has it (ss -lp shows which): stop that one, set "
+               "another address here, or take over from an appliance with --upgrade";
+    case EADDRNOTAVAIL:
+        return "; no interface of this machine has this address";
+    case EACCES:
+        return "; this user may not: another port (from 1024) or folder, or another user";
+    case ENOENT:
+        return "; the folder of the socket must exist";
+    default:
+        return "";
+    }
+}
+
 static enum boot_exit fail(const char *key, const char *value, const char *what)
 {
-    /* An operator finds the address, and not why the system has no such sockets. */
-    const char *hint = errno == EAFNOSUPPORT ? " (under systemd: ListenStream= of the .socket unit)"
-                                             : "";
-    log_event(LOG_ERROR, "boot failed: %s = %s: %s: %s%s", key, value, what, strerror(errno), hint);
+    log_event(LOG_ERROR, "boot failed: %s = %s: %s: %s%s", key, value, what, strerror(errno),
+              hint_of(errno));
     return BOOT_EXIT_LISTEN;
 }
 

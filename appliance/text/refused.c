@@ -4,6 +4,8 @@
  *
  *     ... core warn refused handshake from=10.0.0.5 key=mallory? name=bot-7: not admitted
  *     ... core warn refused call from=unix user:1000 name=agx id=17: no free call slot
+ *     ... core warn refused call from=unix user:1000 id=18 field=top_p: field out of range (found
+ *         2.000, allowed 0.000 to 1.000)
  *     ... core warn refused more=120
  *
  * Invariant: one line of printable ASCII, whatever names strangers choose.
@@ -38,6 +40,26 @@ static void add_who(struct text *line, const struct net_refusal *refusal)
     }
 }
 
+static void add_value(struct text *line, const struct net_refusal *refusal, uint64_t value)
+{
+    bool is_negative = refusal->in_thousandths && (int64_t)value < 0;
+    text_add(line, is_negative ? "-" : "");
+    text_add_fixed(line, is_negative ? -value : value, refusal->in_thousandths ? 3 : 0);
+}
+
+static void add_interval(struct text *line, const struct net_refusal *refusal)
+{
+    if (refusal->min != 0 || refusal->max != 0) {
+        text_add(line, " (found ");
+        add_value(line, refusal, refusal->found);
+        text_add(line, ", allowed ");
+        add_value(line, refusal, refusal->min);
+        text_add(line, " to ");
+        add_value(line, refusal, refusal->max);
+        text_add(line, ")");
+    }
+}
+
 void refused_line(struct text *line, const struct net_refusal *refusal,
                   const struct refused_moment *moment)
 {
@@ -49,8 +71,13 @@ void refused_line(struct text *line, const struct net_refusal *refusal,
         text_add(line, " id=");
         text_add_u64(line, refusal->call_id);
     }
+    if (refusal->field != NULL) {
+        text_add(line, " field=");
+        text_add(line, refusal->field);
+    }
     text_add(line, ": ");
     text_add(line, refusal->why);
+    add_interval(line, refusal);
     text_add(line, "\n");
 }
 

@@ -4,7 +4,7 @@
 #include "config/base/text.h"
 #include "net/net.h"
 
-#define REFUSED_LINE_BYTES 384
+#define REFUSED_LINE_BYTES 512
 
 struct refused_moment {
     uint64_t wall_us, now_us;

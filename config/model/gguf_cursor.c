@@ -18,8 +18,10 @@
 enum status gguf_error(const struct gguf_source *source, uint64_t offset,
                        struct config_error *error, const char *format, ...)
 {
-    int used = snprintf(error->text, sizeof error->text, "%.255s: offset %llu: ", source->name,
-                        (unsigned long long)offset);
+    int used = offset == GGUF_WHOLE
+                   ? snprintf(error->text, sizeof error->text, "%.255s: ", source->name)
+                   : snprintf(error->text, sizeof error->text, "%.255s: offset %llu: ",
+                              source->name, (unsigned long long)offset);
     ASSERT(used > 0 && (size_t)used < sizeof error->text);
     va_list arguments;
     va_start(arguments, format);

@@ -37,7 +37,9 @@ static inline uint64_t gguf_cursor_left(const struct gguf_cursor *cursor)
     return cursor->end - cursor->offset;
 }
 
-/* Writes `NAME: offset N: text`, what is not printable ASCII as '?'; returns CONFIG_MODEL. */
+/* Writes `NAME: offset N: text`, what is not printable ASCII as '?'; returns CONFIG_MODEL. Of the
+ * file as a whole, GGUF_WHOLE: `NAME: text`. */
+#define GGUF_WHOLE UINT64_MAX
 enum status gguf_error(const struct gguf_source *source, uint64_t offset,
                        struct config_error *error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -20,10 +20,10 @@ static enum status open_regular(struct gguf_source *source, struct config_error 
 {
     struct stat stat;
     if (fstat(source->fd, &stat) != 0) {
-        return gguf_error(source, 0, error, "cannot be examined: %s", strerror(errno));
+        return gguf_error(source, GGUF_WHOLE, error, "cannot be examined: %s", strerror(errno));
     }
     if (!S_ISREG(stat.st_mode)) {
-        return gguf_error(source, 0, error, "is not a regular file");
+        return gguf_error(source, GGUF_WHOLE, error, "is not a regular file");
     }
     source->size_bytes = (uint64_t)stat.st_size;
     return STATUS_OK;
@@ -36,7 +36,7 @@ enum status gguf_source_open(struct gguf_source *source, const char *path,
     /* Without O_NONBLOCK, opening a FIFO would wait for ever. */
     source->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (source->fd < 0) {
-        return gguf_error(source, 0, error, "cannot be opened: %s", strerror(errno));
+        return gguf_error(source, GGUF_WHOLE, error, "cannot be opened: %s", strerror(errno));
     }
     enum status status = open_regular(source, error);
     if (status != STATUS_OK) {

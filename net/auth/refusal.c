@@ -47,6 +47,19 @@ static struct net_refusal *add_client(struct net *net, const struct net_connecti
     return refusal;
 }
 
+/* What a client has to mend. A limit is named by the status, and a call by its id. */
+static void add_field(struct net_refusal *refusal, const struct wire_fault *fault)
+{
+    if (status_class(fault->status) == STATUS_CLASS_BAD && fault->field != WIRE_FIELD_NONE &&
+        fault->field != WIRE_FIELD_CALL_ID) {
+        refusal->field = wire_field_name(fault->field);
+        refusal->in_thousandths = wire_field_is_float(fault->field);
+        refusal->found = fault->found;
+        refusal->min = fault->min;
+        refusal->max = fault->max;
+    }
+}
+
 void net_refusal_note(struct net *net, const struct net_connection *connection,
                       const struct wire_fault *fault, uint64_t now_us)
 {
@@ -59,6 +72,9 @@ void net_refusal_note(struct net *net, const struct net_connection *connection,
         refusal->what = is_call ? "call" : refusal->what;
         refusal->why = status_text(fault->status);
         refusal->call_id = is_call ? fault->call_id : 0;
+        if (connection->state == NET_OPEN) {
+            add_field(refusal, fault);
+        }
     }
 }
 

@@ -19,6 +19,9 @@ struct net_refusal {                /* of a client, of a frame; for the log */
     bool is_proven;                 /* it has that key */
     char name[WIRE_NAME_BYTES];     /* as in its connection */
     uint64_t call_id;               /* 0: it is of no call */
+    const char *field;              /* of the frame, that was wrong; NULL: none. A constant */
+    uint64_t found, min, max;       /* its value, and what is allowed; both 0: nothing to say */
+    bool in_thousandths;            /* these are int64_t, of a float */
 };
 struct net_refusals {               /* net/auth/refusal.c */
     struct net_refusal of[NET_REFUSALS_PER_SECOND];     /* [count], the oldest first */

@@ -39,6 +39,7 @@ def test_version_and_help():
     # Which GPU kernels are in it, or why there are none.
     assert re.search(r"^gpu kernels: (none: |sm_\d+a? )", version, re.M), version
     text = run("agentix", "--help").stdout
+    assert run("agentix", "-h").stdout == text
     for key in ("model", "policy", "steps_per_plan", "device_blocks", "lock"):
         assert key in text, key
 
@@ -53,6 +54,29 @@ def test_check_prints_the_plan_and_exits():
 def test_unknown_argument_is_a_usage_error():
     assert boot("--nonsense")[0] == EXIT["USAGE"]
     assert boot("--set")[0] == EXIT["USAGE"]
+    for word, said in (("--port", "--set section.key=value"), ("a.gguf", "--set model.path=FILE")):
+        status, text = boot(word)
+        assert status == EXIT["USAGE"] and word in text and said in text, text
+
+
+def test_set_takes_blanks_in_one_word_and_says_so_of_three():
+    status, text = boot("--set", "limits.calls = 7", "--check")
+    assert status == 0, text
+    status, text = boot("--set", "limits.calls", "=", "7", "--check")
+    assert status == EXIT["USAGE"] and "need quotes" in text, text
+
+
+def test_an_address_in_use_names_the_option_and_what_to_do():
+    """And comes before the model is looked for."""
+    with Appliance() as a:
+        for key, address in (("net.tcp", a.tcp), ("text.listen", a.text_address)):
+            at = "%s:%d" % address
+            free = {"net.tcp": "127.0.0.1:0", "text.listen": "127.0.0.1:0", key: at}
+            words = [word for pair in free.items() for word in ("--set", "%s=%s" % pair)]
+            status, text = boot(*words, "--set", "model.path=/no/such/model")
+            assert status == EXIT["LISTEN"], text
+            assert f"{key} = {at}: cannot bind: Address already in use; another" in text, text
+            assert "--upgrade" in text and "/no/such/model" not in text, text
 
 
 def test_ini_examples_of_the_pages_are_accepted():

@@ -96,11 +96,13 @@ def test_generate_refusals_name_the_field():
     with Appliance() as a:
         done = agx(a, "generate", "--ids", "1,2,4000000000")
         assert done.returncode == REFUSED, done.stderr
-        assert "field prompt" in done.stderr and "4000000000" in done.stderr, done.stderr
+        assert "refused: the prompt: token id" in done.stderr, done.stderr
+        assert "found 4000000000" in done.stderr, done.stderr
         done = agx(a, "generate", "--prompt", "a", "--max-tokens", "1000000")
         assert done.returncode == REFUSED and "context" in done.stderr, done.stderr
         done = agx(a, "generate", "--prompt", "a", "--stop", "x" * 65)
-        assert done.returncode == USAGE and "stop_texts" in done.stderr, done.stderr
+        assert done.returncode == USAGE, done.stderr
+        assert done.stderr.startswith("agx: --stop: expected a text of 1 to 64 bytes"), done.stderr
 
 
 def test_generate_own_program_ends_and_a_named_one_stays():
@@ -173,7 +175,7 @@ def test_generate_asks_a_busy_appliance_as_often_as_it_may():
             for retries in (0, 2):
                 refused = a.stats()["calls_refused"]
                 done = agx(a, *ask, str(retries))
-                assert done.returncode == REFUSED and "busy: CALL" in done.stderr, done
+                assert done.returncode == REFUSED and "busy: no free call slot" in done.stderr, done
                 assert ("told to wait 2 times" in done.stderr) == (retries == 2), done
                 assert a.stats()["calls_refused"] == refused + retries + 1
         c.finish(1).check()
@@ -247,11 +249,42 @@ def test_help_exits_with_success():
         assert command in text
         done = run("agx", command, "--help")
         assert done.returncode == 0 and "usage: agx" in done.stdout, done
+        assert run("agx", "help", command).stdout == done.stdout
+    assert run("agx", "-h").stdout == text
+    for words in (("help", "nonsense"), ("help", "ping", "x")):
+        done = run("agx", *words)
+        assert done.returncode == USAGE and words[-1] in done.stderr, done
 
 
-def test_an_address_without_a_listener_is_an_error():
-    assert run("agx", "--to", "unix:/nonexistent/socket", "ping").returncode == CONNECT
+def test_an_address_without_a_listener_is_an_error_with_its_cause():
+    done = run("agx", "--to", "unix:/nonexistent/socket", "ping")
+    assert done.returncode == CONNECT and "No such file" in done.stderr, done
+    assert "net.unix" in done.stderr, done
+    done = run("agx", "--to", "127.0.0.1:1", "generate", "--prompt", "x")
+    assert done.returncode == CONNECT, done
+    assert "127.0.0.1:1: cannot connect: Connection refused" in done.stderr, done
+    assert "is the appliance running?" in done.stderr, done
     assert run("agx", "--to", "localhost:7411", "ping").returncode == USAGE
+
+
+def test_another_port_of_the_appliance_is_named():
+    with Appliance() as a:
+        text, wire = ("%s:%d" % address for address in (a.text_address, a.tcp))
+        for command in (("ping",), ("generate", "--prompt", "x")):
+            done = run("agx", "--to", text, *command)
+            assert done.returncode == CONNECT and "it speaks HTTP" in done.stderr, done
+            assert "waiting" not in done.stderr, done
+        done = run("agx", "ask", "--text", wire, "health")
+        assert done.returncode != 0 and "is it a text port?" in done.stderr, done
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_cause():
+    missing = "/no/such/file"
+    for words in (("flow", missing), ("replay", missing), ("render", missing),
+                  ("tokenize", "--vocab", missing, "x"), ("agent", missing)):
+        done = run("agx", *words)
+        assert done.returncode != 0, done
+        assert missing in done.stderr and "No such file" in done.stderr, done
 
 
 def test_ping_answers():

@@ -131,9 +131,16 @@ def test_without_an_appliance_requests_are_refused_until_it_is_back():
             answer = d.post(path, body)
             assert answer.status == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
             assert answer.json["error"]["type"] == "overloaded_error"
+        wait_for(lambda: any("cannot be reached: " in line for line in d.lines), "the log says so")
+        wait_for(lambda: ": cannot connect: Connection refused" in d.ask("GET", "/health").text,
+                 "clients are told the cause")
+        assert a.to in d.ask("GET", "/health").text
         with again(a):
             wait_for(lambda: d.ask("GET", "/health").status == 200, "the door is back")
             assert d.right(CHAT, chat("Hello"))
+            wait_for(lambda: any("is reached again" in line for line in d.lines), "so does the log")
+            said = [line for line in d.lines if "appliance cannot be reached" in line]
+            assert len(said) == len(set(said)), said
 
 
 # ---- an upgrade to what is not alike -------------------------------------------------------------

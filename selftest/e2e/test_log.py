@@ -51,6 +51,13 @@ def test_bytes_of_another_protocol_and_a_refused_call_are_in_the_log():
             refused(a, r"refused call from=127.0.0.1( name=\S+)? id=2: ")
 
 
+def test_a_refused_call_is_in_the_log_with_the_field_that_was_wrong():
+    with Appliance(NOISE) as a, Client(a.tcp) as c:
+        c.start(3, [1, 4000000000])
+        refused(a, r"refused call from=127.0.0.1( name=\S+)? id=3 field=prompt: token id outside "
+                   r"the vocabulary \(found 4000000000, allowed 0 to \d+\)$")
+
+
 def test_a_flood_is_told_in_a_few_lines_and_a_number():
     with Appliance() as a:
         for _ in range(300):

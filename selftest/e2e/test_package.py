@@ -13,6 +13,27 @@ from appliance import BUILD, HANG_S, ROOT, Appliance, run
 from skip import Skip, long
 
 
+# What docs/chat.md calls, with the headers that it names.
+ANSWERS = r"""
+#include "agx.h"
+#include "config/chat/answer.h"
+#include <stdio.h>
+
+static char memory[1 << 16];
+int main(void)
+{
+    const struct chat chat = {0};
+    struct chat_format format = {.id = CHAT_QWEN2_5};
+    struct chat_answer answer;
+    struct chat_piece piece;
+    chat_answer_init(&answer, &format, &chat, memory, sizeof memory);
+    chat_answer_end(&answer);
+    printf(chat_answer_next(&answer, &piece) ? "a call\n" : "no call\n");
+    return 0;
+}
+"""
+
+
 def readme_program(address):
     """The program of the library's README, with another address."""
     lines = read(os.path.join(ROOT, "tools/sdk/README.md")).splitlines()
@@ -67,6 +88,10 @@ def test_a_program_is_built_with_the_installed_library():
             file.write(readme_program(a.to))
         ran("gcc", "-Wall", "-Werror", "-o", program, source, *words)
         assert ran(program).splitlines()[-1] in ("length", "eos"), "it says why the call ended"
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(ANSWERS)
+        ran("gcc", "-Wall", "-Werror", "-o", program, source, *words)
+        assert ran(program) == "no call\n"
         version = ran("pkg-config", "--modversion", "agentix", env=environment).strip()
         assert version == run("agx", "--version").stdout.split()[1]
         unit = read(folder + "/usr/lib/systemd/system/agentix.service")
@@ -101,6 +126,19 @@ def test_the_manual_has_every_option_and_no_fault():
             assert option.replace("-", "\\-") in text["agentix.1"], option
         for command in re.findall(r"^  (\w+)  +\w", run("agx", "help").stdout, re.M):
             assert command == "help" or "\n.SS %s\n" % command in text["agx.1"], command
+
+
+def test_pages_that_the_manual_names_are_installed():
+    with installed() as folder:
+        docs = os.path.join(folder, "usr/share/doc/agentix")
+        named = set()
+        for path in pages(folder):
+            text = read(path).replace("\\-", "-")
+            named |= set(re.findall(r"docs/[\w-]+\.(?:md|ini)", text))
+            assert "share/doc/agentix" in text, path
+        assert len(named) > 5, named
+        for name in named - {"docs/NAME.md"}:
+            assert os.path.exists(os.path.join(docs, name)), name
 
 
 def test_the_manual_is_clean_for_man_and_for_mandoc():

@@ -135,6 +135,10 @@ def test_an_upgrade_that_goes_on_with_a_file_is_alike():
             b = Upgrade(a, *settings, wait=False)
             assert b.fails() == EXIT["UPGRADE"], b.lines
             assert b.said("limits.replies_file goes on") and b.said("other limits"), b.lines
+        assert b.said("limits.calls was 256 and is 7"), b.lines
+        for why in ("limits.replies_file is another file", "limits.calls was 256 and is 7"):
+            a.wait_said("other limits: " + why)
+        assert a.said("warn upgrade: refused pid=") == 2, a.lines
         answers = {1: ask(a, 1).tokens}
         b = Upgrade(a, NOISE)
         assert a.process.wait(HANG_S) == 0

@@ -71,7 +71,7 @@ def test_published_vocabularies_give_the_expected_ids():
 
 def test_bad_files_and_command_lines_are_refused():
     for arguments, status, words in (
-            (("--vocab", "/no/such.gguf", "x"), 1, "/no/such.gguf: offset 0: cannot be opened"),
+            (("--vocab", "/no/such.gguf", "x"), 1, "/no/such.gguf: cannot be opened: No such file"),
             (("--vocab", "/dev/null", "x"), 1, "is not a regular file"),
             (("--vocab", RANDOM_MODEL, "--file", "/no/such"), 1, "/no/such: cannot be read"),
             (("--vocab", RANDOM_MODEL), 2, "either --file or TEXT is expected"),

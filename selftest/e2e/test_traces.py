@@ -148,11 +148,13 @@ def test_form_can_be_named_and_must_be_right():
         assert done.returncode == 2 and ": record 1: " in done.stderr, done.stderr
     done = lab(AIPERF, "--form", "csv")
     assert done.returncode == 2 and "csv is none of agentix, agentx" in done.stderr, done.stderr
+    assert done.stderr.startswith("agentix-lab: --form: "), done.stderr
 
 
 def test_fault_names_file_line_record_and_field():
     done = lab(AIPERF + '{"session_id":"c","input_length":1}\n')
     assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("agentix-lab: "), done.stderr
     assert done.stderr.endswith(":4: record 4: output_length: a whole number from 0 to 67108864 is "
                                 "needed\n"), done.stderr
 

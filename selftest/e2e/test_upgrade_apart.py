@@ -38,14 +38,15 @@ def test_what_is_not_alike_serves_while_the_other_drains():
     for settings, why in (
             (("model.path=",), "another model"),
             ((NOISE, "kv.type=f32"), "another model"),
-            ((NOISE, "limits.calls=7"), "other limits"),
-            ((NOISE, "limits.connections=7"), "other limits"),
-            ((NOISE, "net.send_bytes=8KiB"), "other limits")):
+            ((NOISE, "limits.calls=7"), "other limits: limits.calls was 256 and is 7"),
+            ((NOISE, "limits.connections=7"), "limits.connections was 256 and is 7"),
+            ((NOISE, "net.send_bytes=8KiB"), "net.send_bytes was 65536 and is 8192")):
         with family(NOISE, DRAINS, unix=True) as a:
             idle, worker = [Client(a.tcp), Client(a.unix)], a.worker
             reader = held_reader(a)
             b = Upgrade(a, *settings)
             assert b.said(why) == 1, (b.lines, settings)
+            a.wait_said(why)
             a.wait_said("serves, and this process drains")
             for client in idle:
                 assert is_left(client)

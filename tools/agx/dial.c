@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "config/base/status.h"
+#include "tools/agx/reach.h"
+#include "tools/agx/refusal.h"
 
 /*
  * What: connections of the command line client, and a message for every fault.
@@ -46,40 +48,10 @@ uint64_t dial_unique_call(void)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void print_bound(const struct agx_fault *fault, uint64_t value)
-{
-    if (fault->in_thousandths) {
-        fprintf(stderr, "%.3f", (double)(int64_t)value / 1000);
-    } else {
-        fprintf(stderr, "%" PRIu64, value);
-    }
-}
-
-static void print_fault(const struct agx_fault *fault)
-{
-    if (strcmp(fault->frame, "unknown") != 0) {     /* a refused connection has no frame */
-        fprintf(stderr, "%s, field %s: ", fault->frame, fault->field);
-    }
-    fprintf(stderr, "%s", fault->text);
-    if (fault->min != 0 || fault->max != 0) {
-        fprintf(stderr, " (found ");
-        print_bound(fault, fault->found);
-        fprintf(stderr, ", allowed ");
-        print_bound(fault, fault->min);
-        fprintf(stderr, " to ");
-        print_bound(fault, fault->max);
-        fprintf(stderr, ")");
-    }
-    if (fault->retry_ms != 0) {
-        fprintf(stderr, "; try again in %" PRIu32 " ms", fault->retry_ms);
-    }
-    fprintf(stderr, "\n");
-}
-
 int dial_refused(const struct agx_fault *fault)
 {
     fprintf(stderr, "agx: %s: ", fault->is_busy ? "busy" : "refused");
-    print_fault(fault);
+    refusal_write(fault, stderr);
     return EXIT_REFUSED;
 }
 
@@ -108,11 +80,18 @@ static int exit_code_of(enum agx_result result)
 
 int dial_fail(const struct agx *agx, enum agx_result result, const char *what)
 {
-    bool has_fault = result == AGX_ERROR_REFUSED || result == AGX_ERROR_BUSY ||
-                     (result == AGX_ERROR_ARGUMENT && agx_fault(agx)->frame != NULL);
-    fprintf(stderr, "agx: %s: %s%s", what, agx_result_text(result), has_fault ? ": " : "\n");
+    bool has_cause = result == AGX_ERROR_CONNECT || result == AGX_ERROR_SYSTEM;
+    const char *cause = has_cause && errno != 0 ? strerror(errno) : NULL;
+    bool is_argument = result == AGX_ERROR_ARGUMENT && agx_fault(agx)->frame != NULL;
+    bool has_fault = result == AGX_ERROR_REFUSED || result == AGX_ERROR_BUSY || is_argument;
+    if (is_argument) {
+        fprintf(stderr, "agx: ");           /* the option is enough */
+    } else {
+        fprintf(stderr, "agx: %s: %s%s%s%s", what, agx_result_text(result),
+                cause != NULL ? ": " : "", cause != NULL ? cause : "", has_fault ? ": " : "\n");
+    }
     if (has_fault) {
-        print_fault(agx_fault(agx));
+        refusal_write(agx_fault(agx), stderr);
     }
     return exit_code_of(result);
 }
@@ -139,15 +118,6 @@ const char *dial_default(void)
         return said;
     }
     return access(&DIAL_INSTALLED[strlen("unix:")], F_OK) == 0 ? DIAL_INSTALLED : DIAL_BUILT;
-}
-
-/* Why no connection: the kernel says so of the file, and agx_open() only that there is none. */
-static void explain_refusal(const char *to)
-{
-    if (strncmp(to, "unix:", 5) == 0 && access(to + 5, W_OK) != 0 && errno == EACCES) {
-        fprintf(stderr, "agx: only root and members of its group may use it; the installed one's "
-                "is agentix:\nagx: usermod --append --groups agentix NAME, and a new login\n");
-    }
 }
 
 /* One key for the whole process, so that no command passes a secret on. */
@@ -207,10 +177,13 @@ enum agx_result dial_try(struct dial *dial, const char *to, size_t frame_bytes)
 }
 
 /* An appliance that starts has its listeners before its model: the kernel connects us, and the
- * greeting is answered once the engine is ready. */
+ * greeting is answered once the engine is ready. What speaks HTTP is never one. */
 static bool wait_for_start(const char *to, uint32_t *waits)
 {
     if (*waits == 0) {
+        if (reach_is_http(to)) {
+            return false;
+        }
         fprintf(stderr, "agx: %s is there and does not answer yet: it may be loading its model; "
                 "waiting\n", to);
     }
@@ -228,6 +201,17 @@ static bool breaks_again(uint32_t *breaks)
     return true;
 }
 
+int dial_fail_to(const struct agx *agx, enum agx_result result, const char *to)
+{
+    int cause = errno, code = dial_fail(agx, result, to);
+    if (result == AGX_ERROR_CONNECT) {
+        reach_explain(to, cause);
+    } else if (result == AGX_ERROR_TIMEOUT || result == AGX_ERROR_PROTOCOL) {
+        reach_name_stranger(to);
+    }
+    return code;
+}
+
 int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
 {
     enum agx_result result;
@@ -241,11 +225,7 @@ int dial_open(struct dial *dial, const char *to, size_t frame_bytes)
     if (result == AGX_OK) {
         return EXIT_COMPLETE;
     }
-    int code = dial_fail(&dial->agx, result, to);
-    if (result == AGX_ERROR_CONNECT) {
-        explain_refusal(to);
-    }
-    return code;
+    return dial_fail_to(&dial->agx, result, to);
 }
 
 enum agx_result dial_resume(struct dial *dial, int timeout_ms)
@@ -255,7 +235,11 @@ enum agx_result dial_resume(struct dial *dial, int timeout_ms)
     }
     enum agx_result result = agx_resume(&dial->agx, dial->to, key_for(dial->to), timeout_ms);
     dial->breaks += result == AGX_OK;
-    return result == AGX_ERROR_CLOSED ? AGX_ERROR_CONNECT : result;     /* closed unasked */
+    if (result == AGX_ERROR_CLOSED) {
+        errno = ECONNRESET;                 /* closed unasked */
+        result = AGX_ERROR_CONNECT;
+    }
+    return result;
 }
 
 /* AGX_OK: the broken connection works again. */

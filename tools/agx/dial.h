@@ -47,8 +47,10 @@ enum agx_result dial_resume(struct dial *dial, int timeout_ms);
 /* agx_next(), over restarts of the appliance. */
 enum agx_result dial_next(struct dial *dial, struct agx_event *event, int timeout_ms);
 /* Prints on stderr what `result` of `what` means, and returns its exit code. `agx` may be NULL for
- * results that no frame explains. */
+ * results that no frame explains. CONNECT and SYSTEM are explained by errno. */
 int dial_fail(const struct agx *agx, enum agx_result result, const char *what);
+/* The same for a connection that was not opened, with what to do about it, where that is known. */
+int dial_fail_to(const struct agx *agx, enum agx_result result, const char *to);
 /* The same for a refusal: EXIT_REFUSED. */
 int dial_refused(const struct agx_fault *fault);
 /* How a call finished: EXIT_COMPLETE, or EXIT_INCOMPLETE after a message. */

@@ -67,6 +67,18 @@ static int run_command(const char *to, int argc, char **argv)
     return EXIT_USAGE;
 }
 
+/* `agx help COMMAND`: what `agx COMMAND --help` says. */
+static int help_command(int argc, char **argv)
+{
+    char help[] = "--help";
+    char *words[] = {argv[1], help, NULL};
+    if (argc > 2) {
+        fprintf(stderr, "agx: '%s' is one word too many; usage: agx help COMMAND\n", argv[2]);
+        return EXIT_USAGE;
+    }
+    return run_command(NULL, 2, words);
+}
+
 /* The key that agx proves to have: one line `ID SECRET`, as in the appliance's file of keys, from
  * the file, or without one from AGX_KEY. The appliance's own parser reads it, so both sides take
  * the same. `*found` tells whether there is a key. 0, or an exit code after a message. */
@@ -131,7 +143,7 @@ static void list_commands(char *text, size_t bytes)
                                  commands[i].help);
     }
     snprintf(text + used, bytes - used,
-             "  %-12s  this list; `agx COMMAND --help` tells more\n\n"
+             "  %-12s  this list; `agx help COMMAND` tells more\n\n"
              "exit codes: 0 complete, 1 system, 2 usage, 3 cannot connect, 4 refused,\n"
              "            5 cancelled, failed or deadline, 6 protocol, 7 wrong answers\n", "help");
 }
@@ -166,9 +178,12 @@ int main(int argc, char **argv)
         command_line_help(&line, stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[rest], "help") == 0) {
+    if (strcmp(argv[rest], "help") == 0 && rest + 1 == argc) {
         command_line_help(&line, stdout);
         return end_output(EXIT_COMPLETE);
+    }
+    if (strcmp(argv[rest], "help") == 0) {
+        return end_output(help_command(argc - rest, argv + rest));
     }
     if (affinity != NULL && strlen(affinity) > AGX_AFFINITY_BYTES) {
         fprintf(stderr, "agx: --affinity: more than %d bytes\n", AGX_AFFINITY_BYTES);

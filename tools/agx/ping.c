@@ -61,7 +61,7 @@ int ping_main(const char *to, int argc, char **argv)
         return code;
     }
     enum agx_result result = dial_try(&dial, to, 0);    /* a probe does not wait for a start */
-    code = result == AGX_OK ? EXIT_COMPLETE : dial_fail(&dial.agx, result, to);
+    code = result == AGX_OK ? EXIT_COMPLETE : dial_fail_to(&dial.agx, result, to);
     if (code == EXIT_COMPLETE) {
         code = ping_all(&dial, count);
         agx_close(&dial.agx);

@@ -5,9 +5,11 @@
  */
 #include "tools/agx/replay.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CALLS_MAX (1u << 26)
 
@@ -33,7 +35,7 @@ static int report(struct replay *replay)
             measure_print_json(measure, file);
         }
         if (file == NULL || fclose(file) != 0) {
-            fprintf(stderr, "agx: %s: cannot be written\n", replay->json);
+            fprintf(stderr, "agx: %s: cannot be written: %s\n", replay->json, strerror(errno));
             return EXIT_SYSTEM;
         }
     }
@@ -47,7 +49,7 @@ static int open_log(struct replay *replay)
     }
     replay->calls_log = fopen(replay->calls_path, "w");
     if (replay->calls_log == NULL) {
-        fprintf(stderr, "agx: %s: cannot be written\n", replay->calls_path);
+        fprintf(stderr, "agx: %s: cannot be written: %s\n", replay->calls_path, strerror(errno));
         return EXIT_SYSTEM;
     }
     return EXIT_COMPLETE;
@@ -133,8 +135,9 @@ static int start_measure(struct replay *replay)
 {
     uint32_t programs = replay->player.runs_count;
     if (!sessions_fit(replay->sessions, programs)) {
-        fprintf(stderr, "agx: --sessions: %" PRIu32 " programs are too few; three times as many as "
-                "sessions have a middle\n", programs);
+        fprintf(stderr, "agx: --sessions: %" PRIu32 " programs are too few for %" PRIu32 " "
+                "sessions: three for each are needed, the middle is measured;\nagx: "
+                "--programs N repeats those of the file\n", programs, replay->sessions);
         return EXIT_USAGE;
     }
     int code = measure_init(&replay->measure, programs, replay->player.calls_count);

@@ -8,6 +8,7 @@
  * The bytes of a file count as they are, including a newline at the end.
  */
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,8 @@ static bool read_file(struct text *text, const char *path)
     }
     *text = (struct text){.bytes = bytes, .count = (uint32_t)count};
     if (!complete) {
-        fprintf(stderr, "agx tokenize: %s: cannot be read into memory\n", path);
+        fprintf(stderr, "agx tokenize: %s: cannot be read into memory: %s\n", path,
+                room > UINT32_MAX ? "it is too large" : strerror(errno));
     }
     return complete;
 }

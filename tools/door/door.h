@@ -35,6 +35,7 @@ struct domain {
     uint32_t index;
     const struct config_key *key;       /* NULL: no key is needed */
     struct uplink *uplinks;             /* [door.uplinks_count] */
+    char absence[200];                  /* why none is up, as last said; empty: one is, or was */
 };
 
 /* A connection to the appliance. */

@@ -45,7 +45,7 @@ int listener_open(const char *text)
     struct config_address address;
     struct sockaddr_storage at;
     if (config_address_parse(text, &address) != STATUS_OK) {
-        fprintf(stderr, "agentix-door: cannot listen on %s: this is no address\n", text);
+        fprintf(stderr, "agentix-door: door.listen = %s: this is no address\n", text);
         return -1;
     }
     socklen_t bytes = config_address_to_socket(&address, &at);
@@ -59,7 +59,9 @@ int listener_open(const char *text)
     }
     handle = listen_at(&at, bytes);
     if (handle < 0) {
-        fprintf(stderr, "agentix-door: cannot listen on %s: %s\n", text, strerror(errno));
+        fprintf(stderr, "agentix-door: door.listen = %s: cannot listen: %s%s\n", text,
+                strerror(errno), errno != EADDRINUSE ? "" : "; another door or program has it "
+                "(ss -ltnp shows which): stop that one, or set another address here");
     } else {
         print_port(handle, "listening ");
     }

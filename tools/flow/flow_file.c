@@ -7,6 +7,7 @@
  */
 #include "tools/flow/flow_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,7 +205,8 @@ bool flow_file_read(struct flow_file *file, const char *path,
     if (good) {
         good = flow_file_parse(file, &(struct flow_file_text){path, text, bytes}, settings, fault);
     } else {
-        snprintf(fault, FLOW_FAULT_BYTES, "%.200s: cannot be read", path);
+        snprintf(fault, FLOW_FAULT_BYTES, "%.150s: cannot be read: %.40s", path,
+                 strerror(errno));
     }
     free(text);
     return good;

@@ -74,8 +74,9 @@ static int start_sessions(struct lab *lab)
 {
     uint32_t count = lab->settings->sessions, programs = lab->result.programs;
     if (!sessions_fit(count, programs)) {
-        fprintf(stderr, "agentix-lab: --sessions: %" PRIu32 " programs are too few; three times as "
-                "many as sessions have a middle\n", programs);
+        fprintf(stderr, "agentix-lab: --sessions: %" PRIu32 " programs are too few for %" PRIu32
+                " sessions: three for each are needed, the middle is measured;\nagentix-lab: "
+                "--programs N repeats those of the file\n", programs, count);
         return LAB_EXIT_USAGE;
     }
     sessions_init(&lab->clients.sessions, count, programs);

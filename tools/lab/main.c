@@ -291,6 +291,7 @@ int main(int argc, char **argv)
     if (code != ARGUMENT_GO_ON) {
         return code;
     }
+    words.settings.trace_options.program = "agentix-lab";
     code = words.settings.trace_path == NULL ? LAB_EXIT_OK
            : trace_load(&trace, words.settings.trace_path, &words.settings.trace_options);
     if (code != LAB_EXIT_OK) {

@@ -6,9 +6,11 @@
  */
 #include "tools/lab/report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define COLUMN 20
 
@@ -328,7 +330,7 @@ int report_write_json(const struct lab_result *result, bool timing, const char *
     int failed = json_dump_file(root, path, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(root);
     if (failed != 0) {
-        fprintf(stderr, "agentix-lab: %s: cannot be written\n", path);
+        fprintf(stderr, "agentix-lab: %s: cannot be written: %s\n", path, strerror(errno));
         return LAB_EXIT_SYSTEM;
     }
     return LAB_EXIT_OK;

@@ -8,9 +8,11 @@
  */
 #include "tools/lab/tables.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "config/base/assert.h"
 #include "tools/lab/lab.h"
@@ -32,7 +34,7 @@ static int open_table(FILE **file, const char *path, const char *head)
     }
     *file = fopen(path, "w");
     if (*file == NULL) {
-        fprintf(stderr, "agentix-lab: %s: cannot be written\n", path);
+        fprintf(stderr, "agentix-lab: %s: cannot be written: %s\n", path, strerror(errno));
         return LAB_EXIT_SYSTEM;
     }
     fputs(head, *file);

@@ -62,6 +62,8 @@ def main(path, program=None):
     print("\n".join(roff(text)))
     print(".SH SEE ALSO")
     print(",\n".join("\\fB" + other.replace("(", "\\fR(") for other in others))
+    print(".PP\nPages that are named as docs/NAME.md are in\n.IR share/doc/agentix ,\n"
+          "below the prefix of the installation (/usr).")
 
 
 if __name__ == "__main__":

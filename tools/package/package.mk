@@ -35,6 +35,8 @@ install_into = install -d $(DESTDIR)$(2) && install -m $(1) $(3) $(DESTDIR)$(2)/
 MAN := $(PREFIX)/share/man
 COMPLETIONS := $(SYSTEM)/share/bash-completion/completions
 UNITS := $(SYSTEM)/lib/systemd/system
+# Pages and messages name docs/NAME.md: they are found below share/doc/agentix by this name.
+DOC := $(PREFIX)/share/doc/agentix/docs
 
 # Where the programs are, is for PREFIX to say.
 DOOR_UNITS := $(addprefix $(P)/agentix-door.,service socket)
@@ -45,7 +47,7 @@ $(SERVICE_FILES): $(P)/%: tools/systemd/% FORCE
 
 # The client library's headers include each other by their path in the tree.
 SDK_HEADERS := agx.h request.h flow.h
-CHAT_HEADERS := config/chat/chat.h config/chat/formats.def
+CHAT_HEADERS := $(addprefix config/chat/,chat.h formats.def answer.h form.h json.h)
 $(P)/include/%.h: tools/sdk/%.h
 	@mkdir -p $(@D)
 	$(Q)sed 's|#include "tools/sdk/|#include "|' $< >$@
@@ -69,6 +71,7 @@ install-programs: $(P)/agentix.service $(P)/agentix.socket
 	install -D -m 644 tools/systemd/agentix.tmpfiles \
 	    $(DESTDIR)$(SYSTEM)/lib/tmpfiles.d/agentix.conf
 	$(call install_into,644,$(SYSCONFDIR)/agentix,tools/package/agentix.ini)
+	$(call install_into,644,$(DOC),$(wildcard docs/*.md) docs/agentix.ini)
 install-door: $(B)/agentix-door $(MANUAL) $(COMPLETION) $(DOOR_UNITS)
 	$(call install_into,755,$(PREFIX)/bin,$(B)/agentix-door)
 	$(call install_into,644,$(MAN)/man1,$(P)/agentix-door.1)

@@ -178,7 +178,7 @@ struct agx {
  * IPv6). `buffer`, of AGX_BUFFER_BYTES_MIN to _MAX bytes, serves both directions and must stay
  * valid until agx_close(); a third of it limits the length of a CALL, another third that of a frame
  * from the appliance. `timeout_ms`, here and below: milliseconds; -1: no limit. After an error
- * there is nothing to close. */
+ * there is nothing to close; errno has the cause of AGX_ERROR_CONNECT and _SYSTEM. */
 enum { AGX_BUFFER_BYTES_MIN = 64u << 10, AGX_BUFFER_BYTES_MAX = 1u << 30 };
 enum agx_result agx_open(struct agx *agx, const char *address, void *buffer, size_t buffer_bytes,
                          int timeout_ms);

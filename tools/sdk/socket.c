@@ -19,7 +19,8 @@
 #include "config/address.h"
 
 /*
- * What: connect, send, receive and wait on one non-blocking socket; errno ends here.
+ * What: connect, send, receive and wait on one non-blocking socket; errno ends here, but for the
+ * cause of a connection that was not made.
  *
  * Bounds: only agx_socket_wait() and connecting wait, both up to a deadline. Names are never looked
  * up, because that allocates, blocks and reads files.
@@ -137,12 +138,14 @@ static enum agx_result finish_connect(int descriptor, uint64_t deadline_ms)
     int error = 0;
     socklen_t bytes = sizeof error;
     enum agx_result result = agx_socket_wait(descriptor, POLLOUT, deadline_ms);
-    if (result != AGX_OK) {
-        return result == AGX_AGAIN ? AGX_ERROR_CONNECT : result;
+    if (result == AGX_AGAIN) {
+        errno = ETIMEDOUT;
+        return AGX_ERROR_CONNECT;
     }
-    if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
+    if (result != AGX_OK || getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
         return AGX_ERROR_SYSTEM;
     }
+    errno = error;
     return error == 0 ? AGX_OK : AGX_ERROR_CONNECT;
 }
 
@@ -166,7 +169,9 @@ enum agx_result agx_socket_connect(const char *address, uint64_t deadline_ms, in
         result = finish_connect(fresh, deadline_ms);
     }
     if (result != AGX_OK) {
+        int cause = errno;
         close(fresh);
+        errno = cause;
         return result;
     }
     *descriptor = fresh;

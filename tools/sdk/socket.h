@@ -15,7 +15,8 @@ uint64_t agx_socket_deadline(int timeout_ms);
 enum agx_result agx_socket_wait(int descriptor, short events, uint64_t deadline_ms);
 /* Sleeps until then. */
 void agx_socket_pause(uint64_t until_ms);
-/* A connected, non-blocking descriptor; ADDRESS, CONNECT (also at the deadline) or SYSTEM. */
+/* A connected, non-blocking descriptor; ADDRESS, CONNECT (also at the deadline) or SYSTEM; the
+ * cause of these two is in errno. */
 enum agx_result agx_socket_connect(const char *address, uint64_t deadline_ms, int *descriptor);
 /* Makes a descriptor from elsewhere non-blocking. */
 enum agx_result agx_socket_adopt(int descriptor);

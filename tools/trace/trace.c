@@ -5,6 +5,7 @@
  */
 #include "tools/trace/trace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ bool trace_read(struct trace *trace, const struct trace_source *source,
 }
 
 /* The file in memory, or NULL after a message. */
-static char *read_file(const char *path, size_t *bytes)
+static char *read_file(const char *path, const char *program, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
     char *text = NULL;
@@ -93,7 +94,7 @@ static char *read_file(const char *path, size_t *bytes)
         fclose(file);
     }
     if (!whole) {
-        fprintf(stderr, "agx: %s: cannot be read\n", path);
+        fprintf(stderr, "%s: %s: cannot be read: %s\n", program, path, strerror(errno));
         free(text);
         return NULL;
     }
@@ -105,11 +106,12 @@ int trace_load(struct trace *trace, const char *path, const struct trace_options
     struct trace_source source = {.options = *options};
     char fault[TRACE_FAULT_BYTES];
     const char *form = options->form;
+    const char *program = options->program != NULL ? options->program : "agx";
     if (form != NULL && strcmp(form, NATIVE) != 0 && !forms_have(form)) {
-        fprintf(stderr, "agx: --form: %s is none of " TRACE_FORMS "\n", form);
+        fprintf(stderr, "%s: --form: %s is none of " TRACE_FORMS "\n", program, form);
         return EXIT_USAGE;
     }
-    char *text = read_file(path, &source.bytes);
+    char *text = read_file(path, program, &source.bytes);
     if (text == NULL) {
         return EXIT_SYSTEM;
     }
@@ -117,7 +119,7 @@ int trace_load(struct trace *trace, const char *path, const struct trace_options
     bool is_read = trace_read(trace, &source, fault);
     free(text);
     if (!is_read) {
-        fprintf(stderr, "agx: %s:%s\n", path, fault);
+        fprintf(stderr, "%s: %s:%s\n", program, path, fault);
         return EXIT_USAGE;
     }
     return EXIT_COMPLETE;

@@ -61,6 +61,7 @@ struct trace {
 };
 
 struct trace_options {      /* zeroed: all of a file, in the form that it has */
+    const char *program;    /* begins messages; NULL: "agx" */
     const char *form;       /* NULL: the one that the text has; or one of TRACE_FORMS */
     uint32_t context_max;   /* programs with a longer prompt and output are left out; 0: none is */
 };

@@ -240,12 +240,23 @@ static void offer(struct giver *giver, const struct upgrade_message *message,
     enter(giver, GIVER_OFFERED, facts->now_us);
 }
 
+/* Why this one's connections and calls stay here. */
+static void say_unlike(const struct giver *giver, const struct upgrade_message *message)
+{
+    char text[UPGRADE_TEXT_BYTES];
+    const char *why = upgrade_unlike(&giver->likeness, &message->likeness, text);
+    if (why != NULL) {
+        log_event(LOG_WARN, "upgrade: pid=%d is not alike: %s", (int)giver->peer, why);
+    }
+}
+
 static void give(struct giver *giver, const struct upgrade_message *message,
                  const struct giver_facts *facts)
 {
     struct upgrade_message given;
+    char text[UPGRADE_TEXT_BYTES];
     giver->likeness.weights = facts->weights;
-    const char *why = facts->may_give ? upgrade_unlike(&giver->likeness, &message->likeness)
+    const char *why = facts->may_give ? upgrade_unlike(&giver->likeness, &message->likeness, text)
                                       : "the appliance is about to end";
     if (why == NULL) {
         upgrade_message_init(&given, UPGRADE_GIVEN);
@@ -315,6 +326,7 @@ static enum giver_order obey(struct giver *giver, const struct upgrade_message *
         return end(giver);
     } else if (kind == UPGRADE_BESIDE && giver->state == GIVER_OFFERED) {
         enter(giver, GIVER_BESIDE, facts->now_us);
+        say_unlike(giver, message);
         agree(giver, facts);
     } else if (kind == UPGRADE_RELIEVES && giver->state == GIVER_BESIDE) {
         return be_relieved(giver, facts);

@@ -13,6 +13,7 @@
  */
 #include "appliance/keeper/upgrade/likeness.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -20,20 +21,47 @@
 #include "config/base/fnv.h"
 #include "net/net.h"
 
+/* Those that an operator sets, in the order in which they are named. */
+#define COUNTS(COUNT) \
+    COUNT(calls, "limits.calls") \
+    COUNT(connections, "limits.connections") \
+    COUNT(programs, "limits.programs") \
+    COUNT(calls_per_connection, "limits.calls_per_connection") \
+    COUNT(calls_per_program, "limits.calls_per_program") \
+    COUNT(calls_per_key, "limits.calls_per_key") \
+    COUNT(context_tokens, "limits.context_tokens") \
+    COUNT(replies, "limits.replies") \
+    COUNT(reply_tokens, "limits.reply_tokens") \
+    COUNT(top_logprobs, "limits.logprobs") \
+    COUNT(tenants, "limits.tenants") \
+    COUNT(send_bytes, "net.send_bytes")
+
+#define OPTION_OF(member, option) option,
+static const char *const options[] = {COUNTS(OPTION_OF)};
+STATIC_ASSERT(sizeof options / sizeof options[0] == UPGRADE_COUNTS, "a message has them all");
+
+static void fill_counts(uint32_t counts[UPGRADE_COUNTS], const struct limits *limits)
+{
+#define MEMBER_OF(member, option) limits->member,
+    const uint32_t all[UPGRADE_COUNTS] = {COUNTS(MEMBER_OF)};
+    memcpy(counts, all, sizeof all);
+}
+
 /* Replies that this one has told are in that very file. */
-static uint64_t add_replies_file(uint64_t digest, const struct boot *boot)
+static uint64_t replies_file_of(const struct boot *boot)
 {
     struct stat stat;
     if (boot->replies_handle == 0 || fstat(boot->replies_handle, &stat) != 0) {
-        return digest;
+        return 0;
     }
     const uint64_t facts[] = {(uint64_t)stat.st_dev, (uint64_t)stat.st_ino};
-    return fnv_add_words(digest, facts, sizeof facts);
+    return fnv_add_words(FNV_START, facts, sizeof facts);
 }
 
 static uint64_t shape_of(const struct boot *boot)
 {
     const struct limits *limits = &boot->limits;
+    const uint64_t file = replies_file_of(boot);
     const uint32_t facts[] = {
         limits->programs, limits->tenants, limits->calls, limits->connections,
         limits->calls_per_connection, limits->calls_per_program, limits->calls_per_key,
@@ -41,7 +69,8 @@ static uint64_t shape_of(const struct boot *boot)
         limits->frame_bytes, limits->send_bytes, limits->replies, limits->reply_tokens,
         limits->commands,
     };
-    uint64_t digest = add_replies_file(fnv_add_words(FNV_START, facts, sizeof facts), boot);
+    uint64_t digest = fnv_add_words(fnv_add_words(FNV_START, facts, sizeof facts), &file,
+                                    sizeof file);
     for (uint32_t i = 0; i < boot->plan.rows_count; i++) {
         const struct memory_plan_row *row = &boot->plan.rows[i];
         if (row->kind == MEMORY_KEPT) {
@@ -84,11 +113,36 @@ void upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot 
     *likeness = (struct upgrade_likeness){
         .layout = net_kept_layout(), .shape = shape_of(boot), .model = model_of(boot),
         .kept_bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT),
-        .pockets = boot->pockets.count};
+        .replies_file = replies_file_of(boot), .pockets = boot->pockets.count};
+    fill_counts(likeness->counts, &boot->limits);
+}
+
+/* The options that differ, as far as there is room; others follow from them. */
+static const char *name_limits(const struct upgrade_likeness *before,
+                               const struct upgrade_likeness *after, char *text)
+{
+    int used = snprintf(text, UPGRADE_TEXT_BYTES, "other limits");
+    const int bare = used;
+    for (uint32_t i = 0; i < UPGRADE_COUNTS && used < UPGRADE_TEXT_BYTES - 64; i++) {
+        if (before->counts[i] != after->counts[i]) {
+            used += snprintf(text + used, UPGRADE_TEXT_BYTES - (size_t)used,
+                             "%s %s was %u and is %u", used == bare ? ":" : ",", options[i],
+                             before->counts[i], after->counts[i]);
+        }
+    }
+    if (before->replies_file != after->replies_file && used < UPGRADE_TEXT_BYTES - 64) {
+        used += snprintf(text + used, UPGRADE_TEXT_BYTES - (size_t)used,
+                         "%s limits.replies_file is another file", used == bare ? ":" : ",");
+    }
+    if (used == bare) {
+        snprintf(text + used, UPGRADE_TEXT_BYTES - (size_t)used,
+                 " (limits.*, net.send_bytes, what follows from them)");
+    }
+    return text;
 }
 
 const char *upgrade_unlike(const struct upgrade_likeness *before,
-                           const struct upgrade_likeness *after)
+                           const struct upgrade_likeness *after, char text[UPGRADE_TEXT_BYTES])
 {
     if (before->layout != after->layout) {
         return "another form of calls and connections in memory";
@@ -98,10 +152,12 @@ const char *upgrade_unlike(const struct upgrade_likeness *before,
         return MODEL_DIGESTS_DIFFER;
     }
     if (before->shape != after->shape || before->kept_bytes != after->kept_bytes) {
-        return "other limits (limits.*, net.send_bytes, what follows from them)";
+        return name_limits(before, after, text);
     }
     if (before->pockets != after->pockets) {
-        return "another number of descriptors (ulimit -n)";
+        snprintf(text, UPGRADE_TEXT_BYTES, "another number of descriptors (ulimit -n): room for %u "
+                 "connections was and %u is", before->pockets, after->pockets);
+        return text;
     }
     return NULL;
 }

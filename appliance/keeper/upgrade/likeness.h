@@ -8,6 +8,7 @@
 uint64_t upgrade_own_program(void);
 /* BOOT_ONLY, once boot->model_digest is known: all but the digest of the weights. */
 void upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot);
-/* Why not; NULL: it can. Weights that one of the two does not know yet are not compared. */
+/* Why not, with the options that differ, in `text`; NULL: it can. Weights that one of the two does
+ * not know yet are not compared. */
 const char *upgrade_unlike(const struct upgrade_likeness *before,
-                           const struct upgrade_likeness *after);
+                           const struct upgrade_likeness *after, char text[UPGRADE_TEXT_BYTES]);

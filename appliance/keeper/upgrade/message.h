@@ -45,10 +45,11 @@
 
 #include "config/keys.h"
 
-#define UPGRADE_FORM          3u        /* of these words; counted up when one changes */
+#define UPGRADE_FORM          4u        /* of these words; counted up when one changes */
 #define UPGRADE_HANDLES_MAX   200u      /* of a message; the kernel takes 253 */
 #define UPGRADE_TEXT_BYTES    192
 #define UPGRADE_ADDRESS_BYTES 112
+#define UPGRADE_COUNTS        12u
 
 enum upgrade_kind {
     UPGRADE_ASK = 1, UPGRADE_OFFER, UPGRADE_POCKETS, UPGRADE_DOMAINS, UPGRADE_TAKE, UPGRADE_GIVEN,
@@ -64,6 +65,8 @@ struct upgrade_likeness {
                                        of samples of its weights */
     uint64_t weights;               /* of its weights; 0: not read yet, or a GPU has them */
     uint64_t kept_bytes;
+    uint64_t replies_file;          /* which one it is; 0: none */
+    uint32_t counts[UPGRADE_COUNTS];    /* of `shape`, those that an option sets: for messages */
     uint32_t pockets;               /* connections that can move */
     uint32_t unused;
 };

@@ -231,10 +231,22 @@ enum boot_exit taker_take_pockets(struct boot *boot)
     return BOOT_EXIT_OK;
 }
 
+/* Unless it is gone. */
+static void tell(enum upgrade_kind kind)
+{
+    struct upgrade_message message;
+    if (taker.socket >= 0) {
+        upgrade_message_init(&message, kind);
+        message.likeness = taker.own;
+        (void)upgrade_send(taker.socket, &message, NULL);
+    }
+}
+
 /* Two that serve at once would need a file of replies each. */
 static enum boot_exit go_apart(struct boot *boot, const char *why)
 {
     if (boot->replies_handle > 0) {
+        tell(UPGRADE_TAKE);                 /* it refuses, and says in its log why */
         return fail("limits.replies_file goes on with one that is alike, or by a restart: ", why);
     }
     log_event(LOG_WARN, "upgrade: connections and calls stay with the running appliance, which "
@@ -249,23 +261,13 @@ static enum boot_exit go_apart(struct boot *boot, const char *why)
 
 enum boot_exit taker_compare(struct boot *boot)
 {
+    char text[UPGRADE_TEXT_BYTES];
     upgrade_likeness_fill(&taker.own, boot);
-    const char *why = upgrade_unlike(&taker.offer.likeness, &taker.own);
+    const char *why = upgrade_unlike(&taker.offer.likeness, &taker.own, text);
     return why == NULL ? BOOT_EXIT_OK : go_apart(boot, why);
 }
 
 /* ---- the keeper ------------------------------------------------------------------------------ */
-
-/* Unless it is gone. */
-static void tell(enum upgrade_kind kind)
-{
-    struct upgrade_message message;
-    if (taker.socket >= 0) {
-        upgrade_message_init(&message, kind);
-        message.likeness = taker.own;
-        (void)upgrade_send(taker.socket, &message, NULL);
-    }
-}
 
 static void tell_alike(enum upgrade_kind kind)
 {

@@ -38,10 +38,35 @@ static void test_lines_say_when_who_and_why(void **state)
                         "from=unix user:1000 key=alice id=17: busy\n");
 }
 
+static void test_lines_name_the_field_that_was_wrong(void **state)
+{
+    struct net_refusal refusal = {
+        .at_us = 5512123456, .what = "call", .why = "field out of range", .call_id = 18,
+        .peer_kind = WORLD_PEER_LOCAL, .uid = 1000, .field = "top_p", .in_thousandths = true,
+        .found = 2000, .max = 1000};
+    (void)state;
+    assert_non_null(strstr(line_of(&refusal), " id=18 field=top_p: field out of range "
+                           "(found 2.000, allowed 0.000 to 1.000)\n"));
+    refusal.field = "presence_penalty";
+    refusal.found = (uint64_t)-2500;
+    refusal.min = (uint64_t)-2000;
+    refusal.max = 2000;
+    assert_non_null(strstr(line_of(&refusal), " field=presence_penalty: field out of range "
+                           "(found -2.500, allowed -2.000 to 2.000)\n"));
+    refusal.in_thousandths = false;
+    refusal.field = "prompt";
+    refusal.found = 1026;
+    refusal.min = 0;
+    refusal.max = 1024;
+    assert_non_null(strstr(line_of(&refusal), "(found 1026, allowed 0 to 1024)\n"));
+}
+
 static void test_hostile_names_stay_in_one_line(void **state)
 {
     struct net_refusal refusal = {.what = "handshake", .why = "not admitted",
-                                  .peer_kind = WORLD_PEER_REMOTE, .call_id = UINT64_MAX};
+                                  .peer_kind = WORLD_PEER_REMOTE, .call_id = UINT64_MAX,
+                                  .field = "frequency_penalty", .found = UINT64_MAX,
+                                  .min = UINT64_MAX, .max = UINT64_MAX};
     (void)state;
     memset(refusal.ip, 0xff, sizeof refusal.ip);
     for (uint32_t first = 1; first < 256; first++) {
@@ -61,6 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_say_when_who_and_why),
+        cmocka_unit_test(test_lines_name_the_field_that_was_wrong),
         cmocka_unit_test(test_hostile_names_stay_in_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

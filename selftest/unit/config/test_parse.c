@@ -289,6 +289,18 @@ static void test_set_overrides_file_and_earlier_set(void **state)
     assert_string_equal(options.model_path.text, "/a=b.c ; d");
 }
 
+static void test_set_takes_blanks_as_the_file_does(void **state)
+{
+    (void)state;
+    config_defaults(&options);
+    assert_status(STATUS_OK, config_set(&options, " limits.calls = 6 ", &error));
+    assert_int_equal(options.limits_calls.number, 6);
+    assert_status(STATUS_OK, config_set(&options, "model.path =  /a b ", &error));
+    assert_string_equal(options.model_path.text, "/a b");
+    assert_status(STATUS_OK, config_set(&options, "model.path = ", &error));
+    assert_string_equal(options.model_path.text, "");
+}
+
 static void test_set_bad_assignments_are_refused(void **state)
 {
     (void)state;
@@ -303,8 +315,8 @@ static void test_set_bad_assignments_are_refused(void **state)
                        "--set: limit.calls = 4: unknown section, nearest is limits.calls");
     assert_set_refused("limits.calls=0",
                        "--set: limits.calls = 0: out of range, allowed 1 .. 1048576");
-    assert_set_refused("limits.calls= 4",
-                       "--set: limits.calls =  4: not a number, allowed 1 .. 1048576");
+    assert_set_refused("limits.calls=4 5",
+                       "--set: limits.calls = 4 5: not a plain number, allowed 1 .. 1048576");
     assert_set_refused("model.path=\n", "--set: byte 12 is not printable ASCII");
     assert_set_refused("model.path=\xc3\xa4", "--set: byte 12 is not printable ASCII");
     char longest[500];
@@ -419,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_file_symbolic_link_is_refused),
         cmocka_unit_test(test_file_empty_large_or_writable_by_all_is_refused),
         cmocka_unit_test(test_set_overrides_file_and_earlier_set),
+        cmocka_unit_test(test_set_takes_blanks_as_the_file_does),
         cmocka_unit_test(test_set_bad_assignments_are_refused),
         cmocka_unit_test(test_check_defaults_agree),
         cmocka_unit_test(test_check_contradictions_are_refused),

@@ -74,10 +74,32 @@ static void test_another_size_header_or_weight_has_another_digest(void **state)
 
 static const char *unlike(const struct boot *a, const struct boot *b)
 {
+    static char text[UPGRADE_TEXT_BYTES];
     struct upgrade_likeness before, after;
     upgrade_likeness_fill(&before, a);
     upgrade_likeness_fill(&after, b);
-    return upgrade_unlike(&before, &after);
+    return upgrade_unlike(&before, &after, text);
+}
+
+static void test_other_limits_are_named_with_both_values(void **state)
+{
+    struct boot first = boot_with("first", FILE_BYTES, false), second = first;
+    first.limits.calls = 256;
+    second.limits.calls = 7;
+    assert_string_equal(unlike(&first, &second), "other limits: limits.calls was 256 and is 7");
+    first.limits.send_bytes = 65536;
+    second.limits.send_bytes = 8192;
+    assert_string_equal(unlike(&first, &second), "other limits: limits.calls was 256 and is 7, "
+                        "net.send_bytes was 65536 and is 8192");
+    second.limits = first.limits;
+    assert_null(unlike(&first, &second));
+    second.limits.commands++;               /* no option of its own */
+    assert_string_equal(unlike(&first, &second),
+                        "other limits (limits.*, net.send_bytes, what follows from them)");
+    memset(&second.limits, 0xff, sizeof second.limits);     /* all that have room */
+    const char *all = unlike(&first, &second);
+    assert_true(strlen(all) < UPGRADE_TEXT_BYTES && strstr(all, "limits.calls was 256") != NULL);
+    gguf_source_close(&first.source);
 }
 
 static void test_an_upgrade_with_a_gpu_asks_for_the_same_file(void **state)
@@ -109,6 +131,7 @@ int main(void)
         T(test_a_copy_has_the_same_digest),
         T(test_another_size_header_or_weight_has_another_digest),
         T(test_an_upgrade_with_a_gpu_asks_for_the_same_file),
+        T(test_other_limits_are_named_with_both_values),
         T(test_weights_count_where_both_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,11 +311,15 @@ static void test_open_bad_addresses(void **state)
     assert_int_equal(agx_open(&agx, NULL, buffer, sizeof buffer, 0), AGX_ERROR_ARGUMENT);
 }
 
-static void test_open_without_a_listener(void **state)
+static void test_open_without_a_listener_leaves_the_cause(void **state)
 {
     struct agx agx;
     assert_int_equal(agx_open(&agx, "unix:/nonexistent/socket", buffer, sizeof buffer, 0),
                      AGX_ERROR_CONNECT);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(agx_open(&agx, "127.0.0.1:1", buffer, sizeof buffer, 1000),
+                     AGX_ERROR_CONNECT);
+    assert_int_equal(errno, ECONNREFUSED);
 }
 
 static void test_open_listener_that_never_answers(void **state)
@@ -390,7 +394,7 @@ int main(void)
         cmocka_unit_test(test_open_affinity_key_fills_the_name_or_is_refused),
         cmocka_unit_test(test_attach_silent_or_gone_server),
         cmocka_unit_test(test_open_bad_addresses),
-        cmocka_unit_test(test_open_without_a_listener),
+        cmocka_unit_test(test_open_without_a_listener_leaves_the_cause),
         cmocka_unit_test(test_open_listener_that_never_answers),
         cmocka_unit_test(test_result_texts_are_distinct),
         cmocka_unit_test(test_retry_is_never_sooner_than_the_hint_and_at_most_half_later),

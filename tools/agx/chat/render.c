@@ -7,6 +7,7 @@
  * {"text": ..., "parts": [...]} or {"refused": ...}; with --vocab also {"tokens": [...]}, and an
  * object {"text": ...} is only tokenized.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ static bool recognise_template(struct render *r)
     FILE *file = fopen(r->template, "rb");
     char more;
     if (file == NULL) {
-        fprintf(stderr, NAME ": %s: cannot be read\n", r->template);
+        fprintf(stderr, NAME ": %s: cannot be read: %s\n", r->template, strerror(errno));
         return false;
     }
     uint32_t bytes = (uint32_t)fread(r->scratch.source, 1, sizeof r->scratch.source, file);
@@ -222,7 +223,7 @@ int render_main(const char *to, int argc, char **argv)
     set_token(&r, r.eos, r.vocabulary.vocab.info.eos_id, r.format.eos);
     FILE *file = strcmp(r.file, "-") == 0 ? stdin : fopen(r.file, "rb");
     if (file == NULL) {
-        fprintf(stderr, NAME ": %s: cannot be read\n", r.file);
+        fprintf(stderr, NAME ": %s: cannot be read: %s\n", r.file, strerror(errno));
         return EXIT_SYSTEM;
     }
     code = render_all(&r, file);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/agx/flow/lengths.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,10 +43,13 @@ bool lengths_read(struct lengths *lengths, const char *path, char fault[LENGTHS_
         number++;
         good = read_line(lengths, line);
     }
-    if (!good) {
+    if (file == NULL) {
+        snprintf(fault, LENGTHS_FAULT_BYTES, "%.150s: cannot be read: %.60s", path,
+                 strerror(errno));
+    } else if (!good) {
         snprintf(fault, LENGTHS_FAULT_BYTES,
-                 number > 0 ? "%.150s:%u: expected NAME, mean and count, separated by tabs, each "
-                              "name once" : "%.150s: cannot be read", path, number);
+                 "%.150s:%u: expected NAME, mean and count, separated by tabs, each name once",
+                 path, number);
     }
     if (file != NULL) {
         fclose(file);

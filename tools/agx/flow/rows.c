@@ -4,6 +4,7 @@
  */
 #include "tools/agx/flow/rows.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +170,7 @@ bool rows_parse(struct rows *rows, const struct rows_names *inputs, char *text, 
 bool rows_read(struct rows *rows, const char *path, const struct rows_names *inputs,
                char fault[ROWS_FAULT_BYTES])
 {
+    errno = 0;
     FILE *file = fopen(path, "rb");
     size_t room = 1 << 16, bytes = 0, got = 1;
     char *text = file != NULL ? malloc(room) : NULL;
@@ -189,7 +191,8 @@ bool rows_read(struct rows *rows, const char *path, const struct rows_names *inp
         fclose(file);
     }
     if (!good) {
-        snprintf(fault, ROWS_FAULT_BYTES, "cannot be read into memory");
+        snprintf(fault, ROWS_FAULT_BYTES, "cannot be read into memory: %.60s",
+                 room > ROWS_BYTES_MAX ? "it is too large" : strerror(errno));
         free(text);
         return false;
     }

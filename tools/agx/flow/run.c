@@ -314,7 +314,8 @@ int run_flow(const struct run_settings *settings, struct flow_file *file)
     }
     if (code == EXIT_COMPLETE && settings->profile != NULL &&
         !lengths_write(&r->lengths, settings->profile)) {
-        fprintf(stderr, "agx flow: %s: cannot be written\n", settings->profile);
+        fprintf(stderr, "agx flow: %s: cannot be written: %s\n", settings->profile,
+                strerror(errno));
         code = EXIT_SYSTEM;
     }
     retry_report(&r->retry);

@@ -5,6 +5,7 @@
  */
 #include "tools/agx/watch/text_port.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "tools/agx/dial.h"
 #include "tools/agx/printable.h"
+#include "tools/agx/reach.h"
 #include "tools/sdk/socket.h"
 
 #define ANSWER_MS 10000
@@ -40,10 +42,9 @@ int text_port_open(struct text_port *port, const char *address)
     if (result == AGX_OK) {
         return EXIT_COMPLETE;
     }
-    int code = dial_fail(NULL, result, address);
+    int cause = errno, code = dial_fail(NULL, result, address);
     if (result == AGX_ERROR_CONNECT) {
-        fprintf(stderr, "agx: the text port is where text.listen of the appliance says: name it "
-                "with --text,\nagx: or in " TEXT_PORT_VARIABLE "\n");
+        reach_explain_text_port(cause);
     }
     return code;
 }
@@ -155,8 +156,13 @@ int text_port_ask(struct text_port *port, const char *question)
     }
     if (result != AGX_OK) {
         port->page[0] = '\0';
-        return dial_fail(NULL, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, port->address);
+        int code = dial_fail(NULL, result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result, port->address);
+        if (!port->has_answered) {
+            reach_name_no_text_port();
+        }
+        return code;
     }
+    port->has_answered = true;
     if (strncmp(port->page, "error", strlen("error")) == 0) {
         port->page[strcspn(port->page, "\n")] = '\0';
         fprintf(stderr, "agx: %s: ", port->address);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: a connection to an appliance's text port: a question, and the whole answer as one text. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TEXT_PORT_ADDRESS   "127.0.0.1:7412"
@@ -15,6 +16,7 @@ struct text_port {
     const char *address;
     char *page;                     /* the last answer with its terminator; from the heap */
     uint32_t page_bytes, page_max, page_limit;
+    bool has_answered;              /* a question before this one */
 };
 
 /* Where the text port is when no address is given. */

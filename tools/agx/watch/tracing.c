@@ -5,9 +5,11 @@
  * is over or ^C, and then reads up to that moment. So `--seconds 0` shows what just happened.
  * Bounds: a question every REST_MS, and at once while there is more to read.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/agx/dial.h"
 #include "tools/agx/watch/events.h"
@@ -115,7 +117,7 @@ static void report(const struct tracing *tracing)
 static int trace_to(struct tracing *tracing, const char *out, double seconds)
 {
     if (!chrome_open(&tracing->chrome, out)) {
-        fprintf(stderr, "agx: %s: cannot be written\n", out);
+        fprintf(stderr, "agx: %s: cannot be written: %s\n", out, strerror(errno));
         return EXIT_SYSTEM;
     }
     catch_interrupt();

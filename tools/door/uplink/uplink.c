@@ -20,11 +20,13 @@
  */
 #include "tools/door/uplink/uplink.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "tools/door/uplink/absence.h"
 #include "tools/door/uplink/choice.h"
 #include "tools/door/clock.h"
 #include "tools/door/program.h"
@@ -90,6 +92,15 @@ static void ask_model(struct uplink *uplink)
     uplink->has_asked = agx_model_ask(&uplink->agx, 0) == AGX_OK;
 }
 
+/* A spare one that is refused is no absence. */
+static void note_absence(const struct door *door, struct domain *domain, enum agx_result result,
+                         int cause)
+{
+    if (domain_uplink(door, domain) == NULL) {
+        absence_note(door, domain, result, cause);
+    }
+}
+
 /* `wait_ms`: at most, for the appliance's word. */
 static void open_uplink(struct door *door, struct uplink *uplink, int wait_ms)
 {
@@ -108,12 +119,14 @@ static void open_uplink(struct door *door, struct uplink *uplink, int wait_ms)
             agx_close(agx);
         }
     }
+    int cause = errno;
     uplink->again_us = door->now_us + PAUSE_US;
     uplink->drains = false;
     if (result == AGX_OK) {
         ask_model(uplink);
     } else {
         door->is_other = false;             /* it is not known any more */
+        note_absence(door, uplink->domain, result, cause);
     }
 }
 
@@ -153,6 +166,7 @@ static void take_model(struct door *door, struct uplink *uplink, const struct ag
     if (is_ours(door, uplink, told)) {
         uplink->state = UPLINK_UP;
         door->is_other = false;
+        absence_end(door, uplink->domain);
     }
 }
 
@@ -192,6 +206,7 @@ static void resume(struct door *door, struct uplink *uplink)
     }
     enum agx_result result = agx_resume(&uplink->agx, door->appliance, own != NULL ? &key : NULL,
                                         RESUME_MS);
+    int cause = errno;
     bool may_come = result == AGX_ERROR_CONNECT || result == AGX_ERROR_CLOSED ||
                     result == AGX_ERROR_BUSY || result == AGX_ERROR_TIMEOUT;
     bool is_patient = door->now_us - uplink->broken_us < door->options.door_patience.number;
@@ -202,8 +217,11 @@ static void resume(struct door *door, struct uplink *uplink)
             ask_model(uplink);
             cancel_left(uplink);
         }
-    } else if (!may_come || !is_patient) {
-        give_up(door, uplink);
+    } else {
+        note_absence(door, uplink->domain, result, cause);
+        if (!may_come || !is_patient) {
+            give_up(door, uplink);
+        }
     }
 }
 
@@ -425,9 +443,15 @@ const struct agx_welcome *domain_welcome(const struct door *door, const struct d
 
 bool uplink_refuse(struct request *request)
 {
-    return request_refuse(request, 503, NULL, request->door->is_other
-                          ? "the appliance serves another model than this server has read"
-                          : "the appliance cannot be reached now");
+    const char *absence = request->domain->absence;
+    char text[sizeof request->refusal.text];
+    if (request->door->is_other) {
+        snprintf(text, sizeof text, "the appliance serves another model than this server has read");
+    } else {
+        snprintf(text, sizeof text, "the appliance cannot be reached now%s%.200s",
+                 absence[0] != '\0' ? ": " : "", absence);
+    }
+    return request_refuse(request, 503, NULL, text);
 }
 
 void uplink_cancel(struct choice *choice)

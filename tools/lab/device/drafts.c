@@ -7,6 +7,7 @@
  */
 #include "tools/lab/device/drafts.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,8 +179,9 @@ int drafts_load(struct drafts *drafts, const char *path)
     bool is_whole = file != NULL && text != NULL && ferror(file) == 0;
     int code = EXIT_COMPLETE;
     if (!is_whole || bytes > DRAFTS_FILE_BYTES) {
-        fprintf(stderr, "agentix-lab: %s: %s\n", path,
-                is_whole ? "expected a file of at most 65536 bytes" : "cannot be read");
+        fprintf(stderr, "agentix-lab: %s: %s%s\n", path,
+                is_whole ? "expected a file of at most 65536 bytes" : "cannot be read: ",
+                is_whole ? "" : strerror(errno));
         code = is_whole ? EXIT_USAGE : EXIT_SYSTEM;
     } else if (!drafts_read(drafts, text, bytes, fault)) {
         fprintf(stderr, "agentix-lab: %s:%s\n", path, fault);

@@ -2,9 +2,11 @@
 /*
  * What: what became of the workflows: for people, and as JSON. All figures are of virtual time.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/lab/lab.h"
 
@@ -92,7 +94,7 @@ static int write_json(const struct lab *lab, const char *path)
     int failed = json_dump_file(root, path, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(root);
     if (failed != 0) {
-        fprintf(stderr, "agentix-lab: %s: cannot be written\n", path);
+        fprintf(stderr, "agentix-lab: %s: cannot be written: %s\n", path, strerror(errno));
     }
     return failed != 0 ? LAB_EXIT_SYSTEM : LAB_EXIT_OK;
 }

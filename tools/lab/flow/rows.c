@@ -4,6 +4,7 @@
  * cells are NAME:TOKENS. The column out%, which may be left out, scales what the row's operators
  * answer, in percent of their est.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static int refuse(const char *path, uint32_t line, const char *problem)
 
 static char *read_file(const char *path)
 {
+    errno = 0;
     FILE *file = fopen(path, "rb");
     char *text = file != NULL ? calloc(FILE_BYTES_MAX + 1, 1) : NULL;
     size_t count = text != NULL ? fread(text, 1, FILE_BYTES_MAX + 1, file) : 0;
@@ -113,7 +115,9 @@ int lab_rows_load(struct lab_rows *rows, const char *path, const struct lab_name
     struct columns columns;
     *rows = (struct lab_rows){.text = read_file(path), .columns = inputs->count};
     if (rows->text == NULL) {
-        return refuse(path, 0, "cannot be read, or is too long");
+        fprintf(stderr, "agentix-lab: %s: cannot be read: %s\n", path,
+                errno != 0 ? strerror(errno) : "it is too long");
+        return EXIT_USAGE;
     }
     char *at = rows->text;
     uint32_t lines = lines_of(rows->text);

@@ -9,7 +9,7 @@ import struct
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, NamedTuple,
                     Optional, Sequence, Tuple, Union)
 
-from agentix import chat, frames, wire
+from agentix import arguments, chat, frames, wire
 from agentix.errors import Error, Failed, ProtocolError, Refused
 from agentix.sampling import Sampling
 
@@ -74,7 +74,7 @@ def encode(fields: Dict[str, Any], prompt: Any, sampling: Sampling, text: bool) 
         body, lengths = b"".join(parts), [len(part) for part in parts]
         flags |= frames.TEXT_PROMPT | frames.PARSE_SPECIAL
     else:
-        prompt = list(prompt)
+        prompt = arguments.token_ids("prompt", prompt)
         body = wire.ids(prompt)
     count = len(body) if flags & frames.TEXT_PROMPT else len(prompt)
     fixed = wire.pack(frames.CALL, flags=flags, prompt_count=count, parts=len(lengths),
@@ -188,7 +188,7 @@ class Call:
 
     def start(self, room: asyncio.Semaphore) -> None:
         """When there is room among the calls of the connection; at once, if there is."""
-        self._starting = asyncio.create_task(self._start(room))
+        self._starting = arguments.background(self._start(room))
 
     async def _start(self, room: asyncio.Semaphore) -> None:
         async with room:

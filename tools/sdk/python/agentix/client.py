@@ -13,10 +13,11 @@ import collections
 import random
 import secrets
 import time
+import warnings
 from typing import (Any, Callable, Deque, Dict, Iterable, Optional, Protocol, Sequence, Set, Tuple,
                     Union)
 
-from agentix import frames, wire
+from agentix import arguments, frames, wire
 from agentix.call import Call, Prompted, Stream
 from agentix.chat import Format, Message, Prompt
 from agentix.connection import Connection, Key, affinity_key
@@ -85,7 +86,7 @@ class Client:
 
     async def open(self) -> Client:
         await self._connect()
-        self._serving = asyncio.create_task(self._serve())
+        self._serving = arguments.background(self._serve())
         self._room = asyncio.Semaphore(self.welcome["calls_per_connection_max"])
         return self
 
@@ -96,6 +97,11 @@ class Client:
             await asyncio.gather(self._serving, return_exceptions=True)
         self._drop(Error("the client was closed"))
         self._disconnect()
+
+    def __del__(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            warnings.warn(f"a client of {self.address} was never closed: use `async with` or "
+                          "`with`, or call close()", ResourceWarning, source=self)
 
     async def __aenter__(self) -> Client:
         return self
@@ -114,7 +120,10 @@ class Client:
         sampling: temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty,
         frequency_penalty, logit_bias (a dict of token ids), logprobs (how many alternatives), seed,
         stop, ignore_eos, drafts (True: the reply says what they brought)."""
-        fields = {"max_tokens": max_tokens, "thread": thread, "deadline": int(deadline_s * 1e6),
+        deadline_us = int(arguments.number("deadline_s", deadline_s) * 1e6)
+        fields = {"max_tokens": arguments.whole("max_tokens", max_tokens),
+                  "thread": arguments.whole("thread", thread),
+                  "deadline": arguments.whole("deadline_s", deadline_us, arguments.U64),
                   "program_id": wire.program_id(program or self.own_program)}
         call = Call(self, self.next_id(), fields, (prompt, Sampling(**sampling), text))
         call.start(self._room)
@@ -139,7 +148,8 @@ class Client:
                             program_class: str = "") -> wire.Fields:
         """Optional: names the class of a program before its first call."""
         payload = wire.pack(frames.PROGRAM_START, program_id=wire.program_id(name))
-        return await self.ask_patiently(frames.PROGRAM_START, payload + program_class.encode())
+        words = arguments.text("program_class", program_class).encode()
+        return await self.ask_patiently(frames.PROGRAM_START, payload + words)
 
     async def end_program(self, name: Union[str, bytes]) -> wire.Fields:
         """Calls, service and wait of the program."""

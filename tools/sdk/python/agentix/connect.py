@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Generator, Optional
 
+from agentix import arguments
 from agentix.client import Client
 from agentix.connection import Key, Path, read_key
 from agentix.sync import SyncClient
@@ -34,6 +35,12 @@ def connect(address: str = "", *, key: Optional[Key] = None,
     or a break, is borne for `patience_s`. A load balancer in front of several appliances gives
     equal `affinity` the same one (docs/fleet.md): the name of a session, of at most 63 bytes;
     without one the client has a random one."""
+    arguments.text("address", address)
+    arguments.text("affinity", affinity)
+    arguments.number("patience_s", patience_s)
+    if key is not None and not (isinstance(key, tuple) and len(key) == 2 and
+                                isinstance(key[0], str) and isinstance(key[1], bytes)):
+        raise TypeError("key: a pair is needed, an id (a text) and a secret (32 bytes)")
     return Connecting(lambda: Client(address or default_address(),
                                      read_key(key_file) if key_file else key, patience_s,
                                      affinity))

@@ -40,6 +40,14 @@ async def _dial(address: str) -> Tuple[asyncio.StreamReader, asyncio.StreamWrite
     return await asyncio.open_connection(host.strip("[]"), int(port))
 
 
+def _unreached(address: str, error: BaseException) -> str:
+    """With what to do about it, where that is known."""
+    said = str(error) or f"no answer within {GREETING_S} s"
+    is_gone = isinstance(error, (ConnectionRefusedError, FileNotFoundError))
+    return f"{address}: {said}" + ("; is the appliance running, and is this its net.tcp or "
+                                   "net.unix?" if is_gone else "")
+
+
 def affinity_key(affinity: str = "") -> bytes:
     """The name in HELLO. A client without a key of its own has a random one, so that a load
     balancer spreads such clients."""
@@ -65,11 +73,14 @@ class Connection:
         try:
             self = cls(*await asyncio.wait_for(_dial(address), GREETING_S))
         except (OSError, asyncio.TimeoutError) as error:
-            raise Lost(f"{address}: {error}") from error
+            raise Lost(_unreached(address, error)) from error
         try:
             await self._greet(name, None if address.startswith("unix:") else key)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, Lost) and not self.welcome:
+                raise Lost(f"{address}: {error} without a greeting; is this its net.tcp or "
+                           "net.unix, and not its text port or a door?") from error
             raise
         return self
 
@@ -107,7 +118,9 @@ class Connection:
             head = await self.reader.readexactly(wire.HEADER_BYTES)
             if head[:4] != wire.MAGIC.to_bytes(4, "little") or (
                     self.welcome and wire.length(head) > self.welcome["frame_bytes_max"]):
-                raise ProtocolError("the peer does not speak this protocol")
+                raise ProtocolError("the peer does not speak this protocol" + (
+                    ", but HTTP: a door or a text port? The address is the appliance's net.tcp"
+                    if head[:5] == b"HTTP/" else ""))
             payload = await self.reader.readexactly(wire.length(head))
         except (OSError, EOFError) as error:
             raise Lost("the appliance closed the connection") from error

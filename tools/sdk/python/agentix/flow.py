@@ -15,7 +15,7 @@ import secrets
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Set,
                     Tuple, Union)
 
-from agentix import chat
+from agentix import arguments, chat
 from agentix.run import Rows, Run
 from agentix.sampling import Sampling
 
@@ -40,12 +40,14 @@ class Node:
     def __init__(self, flow: Flow, kind: int, name: Optional[str], pieces: Iterable[Made] = (),
                  **how: Any) -> None:
         self.flow, self.kind, self.index = flow, kind, len(flow.nodes)
+        if name is not None:
+            arguments.text("name", name)
         self.name = flow.unique_name(name or f"{KINDS[kind]}{self.index}")
         self.pieces = tuple(pieces)
         # Of a chat, whose format is known when it is sent.
         self.messages: Optional[List[Tuple[str, str]]] = how.get("messages")
-        self.max: int = how.get("max", 0)
-        self.est: int = how.get("est") or 0
+        self.max = arguments.whole("max", how.get("max", 0))
+        self.est = arguments.whole("est", how.get("est") or 0)
         self.sampling: Sampling = how.get("sampling") or Sampling()
         self.function: Optional[Callable[[str], Any]] = how.get("function")
         self.function_name: str = how.get("function_name", "")
@@ -140,6 +142,8 @@ class Flow:
 
     def output(self, node: Node, name: Optional[str] = None) -> Node:
         """Its value comes back for each row."""
+        if not isinstance(node, Node):
+            raise TypeError(f"output: a node of the flow is needed, not {node!r}")
         self._check_own(node)
         name = name or node.name
         if name in self.outputs:
@@ -178,8 +182,13 @@ class Flow:
     def save(self, path: Path, format: Optional[Format] = None) -> None:
         """Writes the flow as a file that `agx flow` runs. Functions are not in it."""
         from agentix.flow_file import write
+        arguments.path("path", path)
+        if format is not None and not isinstance(format, chat.Format):
+            raise TypeError("format: an agentix.Format is needed (await client.chat_format()), "
+                            f"not {format!r}")
+        said = write(self, format)              # before the file is emptied
         with open(path, "w", encoding="utf-8") as file:
-            file.write(write(self, format))
+            file.write(said)
 
     # ---- pieces ----------------------------------------------------------------------------------
 

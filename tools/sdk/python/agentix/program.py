@@ -8,7 +8,7 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Set
 
-from agentix import frames, wire
+from agentix import arguments, frames, wire
 from agentix.call import Call, Prompted, Reply, Stream
 from agentix.chat import Message
 from agentix.errors import Error, Lost
@@ -45,7 +45,8 @@ class Program:
     Calls that are open when the block is left are cancelled."""
 
     def __init__(self, client: Client, name: Optional[str], agent: str) -> None:
-        self.name, self.agent = name, agent
+        self.name = None if name is None else arguments.text("program", name)
+        self.agent = arguments.text("agent", agent)
         self.id = wire.program_id(name or secrets.token_bytes(wire.ID_BYTES))
         self.start_payload = wire.pack(frames.PROGRAM_START, program_id=self.id) + agent.encode()
         self.totals = Totals()

@@ -15,7 +15,7 @@ import sys
 from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Coroutine, Dict,
                     Generator, Iterable, List, Optional, Set, Union)
 
-from agentix import frames, submission, wire
+from agentix import arguments, frames, submission, wire
 from agentix.errors import Error, Failed, ProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Run:
         self._tasks: Set[asyncio.Task[Any]] = set()
         self._room, self._news = asyncio.Event(), asyncio.Event()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._feeding = asyncio.create_task(self._feed())
+        self._feeding = arguments.background(self._feed())
 
     # ---- for the caller --------------------------------------------------------------------------
 

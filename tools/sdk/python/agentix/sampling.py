@@ -6,12 +6,35 @@ import dataclasses
 import struct
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
-from agentix import frames
+from agentix import arguments, frames
 
 Stop = Union[str, int]
 STOP_IDS_MAX, STOP_TEXTS_MAX, STOP_BYTES_MAX, BIASES_MAX = 15, 4, 64, 64
 _MORE = struct.Struct("<" + "".join(frames.PARTS["call_more"].values()))
 _BIAS = struct.Struct("<" + "".join(frames.PARTS["call_bias"].values()))
+
+
+NUMBERS = ("temperature", "top_p", "min_p", "repeat_penalty", "presence_penalty",
+           "frequency_penalty")
+
+
+def _stops(stop: Any) -> Tuple[Stop, ...]:
+    if isinstance(stop, (bytes, bytearray)) or not (
+            isinstance(stop, (str, int)) or hasattr(stop, "__iter__")):
+        raise TypeError(f"stop: texts and token ids are needed, not {stop!r}")
+    given = (stop,) if isinstance(stop, (str, int)) else tuple(stop)
+    return tuple(each if isinstance(each, str) else arguments.whole("stop: token id", each)
+                 for each in given)
+
+
+def _biases(biases: Any) -> Tuple[Tuple[int, float], ...]:
+    try:
+        pairs = dict(biases).items()
+    except (TypeError, ValueError):
+        raise TypeError("logit_bias: a dict of token ids and numbers is needed, "
+                        f"not {biases!r}") from None
+    return tuple(sorted((arguments.whole("logit_bias: token id", token),
+                         arguments.number("logit_bias", bias)) for token, bias in pairs))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,15 +58,24 @@ class Sampling:
     drafts: bool = False
 
     def __post_init__(self) -> None:
-        stop = (self.stop,) if isinstance(self.stop, (str, int)) else tuple(self.stop)
-        object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "logit_bias", tuple(sorted(dict(self.logit_bias).items())))
+        self._set("stop", _stops(self.stop))
+        self._set("logit_bias", _biases(self.logit_bias))
+        for name in NUMBERS:
+            self._set(name, arguments.number(name, getattr(self, name)))
+        self._set("top_k", arguments.whole("top_k", self.top_k))
+        if self.logprobs is not None:
+            self._set("logprobs", arguments.whole("logprobs", self.logprobs, 0xff))
+        if self.seed is not None:
+            self._set("seed", arguments.whole("seed", self.seed, arguments.U64))
         if len(self.stop_ids) > STOP_IDS_MAX or len(self.stop_texts) > STOP_TEXTS_MAX:
             raise ValueError(f"at most {STOP_TEXTS_MAX} stop texts and {STOP_IDS_MAX} stop ids")
         if any(not 1 <= len(text) <= STOP_BYTES_MAX for text in self.stop_texts):
             raise ValueError(f"a stop text has 1 to {STOP_BYTES_MAX} bytes")
         if len(self.logit_bias) > BIASES_MAX:
             raise ValueError(f"at most {BIASES_MAX} biases")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def with_stop(self, more: Iterable[Stop]) -> Sampling:
         return dataclasses.replace(self, stop=self.stop + tuple(more))

@@ -35,7 +35,10 @@ def resolve(flow: builder.Flow, node: builder.Node, format: Optional[chat.Format
     """Pieces, and the stops that the chat format adds."""
     if node.messages is None:
         return node.pieces, ()
-    assert format is not None           # needs_format() says so
+    if format is None:                  # of one that is saved; Run asks for it (needs_format())
+        raise ValueError(f"{node.name}: flow.chat() is written in the model's chat format, and "
+                         "which one that is only the appliance says: "
+                         "flow.save(path, await client.chat_format())")
     prompt = format.prompt(node.messages, bos=False)    # the appliance puts BOS before prompts
     return flow.pieces(prompt.pieces), prompt.stop
 

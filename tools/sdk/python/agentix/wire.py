@@ -125,6 +125,8 @@ def program_id(name: Union[str, bytes]) -> bytes:
     if isinstance(name, str):
         half = digest(name.encode())
         return struct.pack("<QQ", half, digest(name.encode(), half))
+    if not isinstance(name, (bytes, bytearray)):
+        raise TypeError(f"program: a text or {ID_BYTES} bytes are needed, not {name!r}")
     if len(name) != ID_BYTES:
         raise ValueError(f"a program id has {ID_BYTES} bytes, not {len(name)}")
     return bytes(name)

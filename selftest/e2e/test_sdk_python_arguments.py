@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""What a program gives the Python client wrongly is named at once, and what it forgets is no noise.
+
+Method: wrong values against a client; programs that never call close(), in processes of their own.
+"""
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+
+from appliance import HANG_S, NOISE, ROOT, Appliance
+
+SDK = os.path.join(ROOT, "tools", "sdk", "python")
+sys.path.insert(0, SDK)
+import agentix  # noqa: E402
+
+
+def refusal(function, error=(TypeError, ValueError)):
+    try:
+        function()
+    except error as wrong:
+        return str(wrong)
+    raise AssertionError("it was taken")
+
+
+WRONG = [                               # options of a call, and what the error says
+    ({"max_tokens": "5"}, "max_tokens: a whole number is needed, not '5'"),
+    ({"max_tokens": 5.0}, "max_tokens: a whole number is needed, not 5.0"),
+    ({"max_tokens": -1}, "max_tokens: -1 is not within 0 to 4294967295"),
+    ({"seed": -1}, "seed: -1 is not within 0 to 18446744073709551615"),
+    ({"seed": "7"}, "seed: a whole number is needed, not '7'"),
+    ({"temperature": "x"}, "temperature: a number is needed, not 'x'"),
+    ({"temperature": None}, "temperature: a number is needed, not None"),
+    ({"top_p": float("nan")}, "top_p: nan is too large, or is no number"),
+    ({"top_k": 1.5}, "top_k: a whole number is needed"),
+    ({"logprobs": True}, "logprobs: a whole number is needed, not True"),
+    ({"logit_bias": 7}, "logit_bias: a dict of token ids and numbers is needed, not 7"),
+    ({"logit_bias": {"a": 1}}, "logit_bias: token id: a whole number is needed, not 'a'"),
+    ({"stop": b"x"}, "stop: texts and token ids are needed, not b'x'"),
+    ({"stop": [None]}, "stop: token id: a whole number is needed, not None"),
+    ({"deadline_s": "1"}, "deadline_s: a number is needed, not '1'"),
+    ({"deadline_s": -1}, "deadline_s: -1000000 is not within"),
+    ({"thread": "a"}, "thread: a whole number is needed, not 'a'"),
+    ({"program": 5}, "program: a text or 16 bytes are needed, not 5")]
+
+
+def test_wrong_arguments_of_a_call_are_named():
+    with Appliance(NOISE) as a, agentix.connect(a.to) as ax:
+        for options, said in WRONG:
+            got = refusal(lambda: ax.call([1, 2], **options))
+            assert said in got, (options, got)
+        for prompt in (None, 5, b"text", [1, "2"], [-1]):
+            assert refusal(lambda: ax.call(prompt)).startswith("prompt: "), prompt
+        assert refusal(lambda: ax.program(7)).startswith("program: a text is needed")
+        assert refusal(lambda: ax.program("a", agent=7)).startswith("agent: a text is needed")
+        assert len(ax.call([1, 2], max_tokens=3, temperature=1, top_p=1, stop="zz").tokens) == 3
+    assert refusal(lambda: agentix.connect(7411)).startswith("address: a text is needed")
+    assert refusal(lambda: agentix.connect(key="secret")).startswith("key: a pair is needed")
+
+
+def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():
+    flow = agentix.Flow()
+    for bad, said in ((lambda: flow.llm("x", max="9"), "max: a whole number"),
+                      (lambda: flow.llm("x", est=-2), "est: -2 is not within"),
+                      (lambda: flow.input(5), "name: a text is needed, not 5"),
+                      (lambda: flow.output("a"), "output: a node of the flow is needed")):
+        assert refusal(bad).startswith(said), said
+    flow = agentix.Flow()
+    flow.output(flow.chat([("user", "hello")], name="greeting"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a.flow")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("kept")
+        assert "flow.save(path, await client.chat_format())" in refusal(lambda: flow.save(path))
+        assert refusal(lambda: flow.save(path, "chatml")).startswith("format: an agentix.Format")
+        assert refusal(lambda: flow.save(1)).startswith("path: the path of a file is needed")
+        with open(path, encoding="utf-8") as file:
+            assert file.read() == "kept"
+
+
+def test_what_is_not_there_or_is_another_port_is_named():
+    said = refusal(lambda: agentix.connect("127.0.0.1:1").open(), agentix.Lost)
+    assert "127.0.0.1:1: " in said and "is the appliance running" in said, said
+
+    with Appliance() as a:
+        text_port = "%s:%d" % a.text_address
+        said = refusal(lambda: agentix.connect(text_port).open(), agentix.Lost)
+        assert text_port in said and "not its text port" in said, said
+
+    async def as_http():
+        async def answer(_, writer):
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            await agentix.connect(f"127.0.0.1:{port}")
+        except agentix.ProtocolError as error:
+            return str(error)
+        finally:
+            server.close()
+        return ""
+    assert "but HTTP" in asyncio.run(as_http())
+
+
+FORGETFUL = [
+    """
+ax = agentix.connect(TO).open()
+print(ax.call([1, 2], max_tokens=3).finish)
+""", """
+ax = agentix.connect(TO).open()
+for piece in ax.generate([1, 2], max_tokens=100):
+    break
+print("length")
+""", """
+async def main():
+    ax = await agentix.connect(TO)
+    print((await ax.call([1, 2], max_tokens=3)).finish)
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+loop.close()
+""", """
+async def main():
+    ax = await agentix.connect(TO)
+    ax.call([1, 2], max_tokens=100)
+    return ax
+loop = asyncio.new_event_loop()
+ax = loop.run_until_complete(main())
+print("length")
+""", """
+async def main():
+    print((await (await agentix.connect(TO)).call([1, 2], max_tokens=3)).finish)
+    gc.collect()
+asyncio.run(main())
+"""]
+
+
+def test_a_program_that_forgets_close_makes_no_noise_and_is_warned_where_it_asks():
+    with Appliance(NOISE) as a:
+        for number, program in enumerate(FORGETFUL):
+            text = f"import agentix, asyncio, gc\nTO = {a.to!r}\n" + program
+            for flags in ((), ("-W", "always::ResourceWarning")):
+                done = subprocess.run([sys.executable, *flags, "-c", text], text=True,
+                                      capture_output=True, timeout=HANG_S,
+                                      env={**os.environ, "PYTHONPATH": SDK})
+                assert (done.returncode, done.stdout) == (0, "length\n"), (number, done)
+                assert "Task was destroyed" not in done.stderr, (number, done.stderr)
+                assert flags or not done.stderr, (number, done.stderr)
+                # A stream keeps its client to the end of the process, where none warns any more.
+                assert not flags or number == 1 or "was never closed" in done.stderr, \
+                    (number, done.stderr)

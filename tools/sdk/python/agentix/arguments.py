@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""Checks of what a caller gives: errors that name the argument, what was given and what is needed.
+
+Types, and what has room on the wire; which values are allowed says the appliance (Refused)."""
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from typing import Any, Coroutine
+
+U32, U64 = (1 << 32) - 1, (1 << 64) - 1
+
+
+def whole(name: str, value: Any, most: int = U32) -> int:
+    """numpy's numbers are whole numbers too; True is none."""
+    if isinstance(value, (bool, str, float)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: a whole number is needed, not {value!r}")
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{name}: {number} is not within 0 to {most}")
+    return number
+
+
+def number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, str)) or not (hasattr(value, "__float__") or
+                                              hasattr(value, "__index__")):
+        raise TypeError(f"{name}: a number is needed, not {value!r}")
+    if not math.isfinite(value) or abs(value) > 1e30:
+        raise ValueError(f"{name}: {value} is too large, or is no number")
+    return float(value)
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: a text is needed, not {value!r}")
+    return value
+
+
+def path(name: str, value: Any) -> Any:
+    """Not the number of an open file, which open() would take."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}: the path of a file is needed, not {value!r}")
+    return value
+
+
+def token_ids(name: str, value: Any) -> list[int]:
+    """Of anything that holds whole numbers, but for bytes: those would be a text."""
+    if isinstance(value, (bytes, bytearray)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name}: a text, token ids or a conversation is needed, not {value!r}")
+    label = f"{name}: token id"
+    return [whole(label, each) for each in value]
+
+
+def background(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """A task of ours that a program leaves behind when it forgets close(): the client warns of that
+    (ResourceWarning), and asyncio need not complain of a task that the program does not know."""
+    task = asyncio.get_running_loop().create_task(coroutine)
+    setattr(task, "_log_destroy_pending", False)
+    return task
