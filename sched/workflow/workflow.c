@@ -224,6 +224,7 @@ static void order(struct sched *sched, uint64_t now_us)
         struct workflow *first = &workflows->table->workflows[workflows->ordering];
         enum status status = workflow_optimise_begin(workflows->optimiser, first, &params);
         if (status != STATUS_OK) {
+            workflows->ordering = WORKFLOW_NONE;    /* its place is another's by the next pass */
             cancel(sched, first, status, now_us);
             return;
         }
