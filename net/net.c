@@ -388,6 +388,7 @@ void net_poll(struct net *net, uint64_t now_us)
     }
     accept_all(net, now_us);
     net_workflow_expire(net, now_us);
+    net_workflow_bound(net);
 }
 
 static void serve(struct net *net, uint32_t index, uint64_t now_us)
