@@ -26,7 +26,7 @@
 #include "net/auth/preauth.h"
 #include "net/auth/auth.h"
 #include "net/auth/proxy.h"
-#include "net/auth/refusal.h"
+#include "net/auth/refusals.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
