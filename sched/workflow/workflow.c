@@ -367,6 +367,13 @@ void sched_workflow_fail_all(struct sched *sched, enum status status, uint64_t n
     sched_workflow_pass(sched, now_us);
 }
 
+void sched_doubt_values(struct sched *sched)
+{
+    if (sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0) {
+        prompt_cache_doubt(&sched->workflows.cache);
+    }
+}
+
 /* ---- reporting ------------------------------------------------------------------------------- */
 
 static void check_row(const struct workflow *flow, uint32_t row, uint32_t *called, uint32_t *asked)
