@@ -17,10 +17,11 @@
 #include <unistd.h>
 
 #include "config/base/assert.h"
+#include "appliance/keeper/file_lock.h"
 #include "appliance/log.h"
 #include "appliance/loop.h"
 #include "appliance/seal/seal.h"
-#include "appliance/text/refused.h"
+#include "appliance/text/refusals.h"
 #include "appliance/world_linux.h"
 
 static const char *failure_of(const struct control_engine *control)
@@ -133,20 +134,8 @@ static void tell_refusals(struct loop *loop)
     if (loop->net.refusals.count == 0 && loop->net.refusals.left_out == 0) {
         return;
     }
-    const struct refused_moment moment = {loop->world->wall_us(loop->world->self), loop->now_us};
-    refused_tell(&loop->net, &moment);
-}
-
-/* Kept memory belongs to one core at a time, of whichever keeper. The kernel gives the lock back
- * when its owner is gone, with all that it had mapped. */
-static bool lock_kept(const struct boot *boot)
-{
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int rc;
-    do {
-        rc = fcntl(boot->kept_handle, F_SETLKW, &all);
-    } while (rc != 0 && errno == EINTR);
-    return rc == 0;
+    const struct refusals_moment moment = {loop->world->wall_us(loop->world->self), loop->now_us};
+    refusals_tell(&loop->net, &moment);
 }
 
 /* Between two passes all is as a successor takes it up. The next core begins at once: closing the
@@ -195,7 +184,9 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
         _exit(BOOT_EXIT_MEMORY);
     }
     atomic_store(&boot->shared.control->waits, 1);
-    if (!lock_kept(boot)) {
+    /* Kept memory belongs to one core at a time, of whichever keeper. The kernel gives the lock
+     * back when its owner is gone, with all that it had mapped. */
+    if (!file_lock(boot->kept_handle, F_SETLKW)) {
         log_event(LOG_ERROR, "boot failed: cannot lock the kept memory: error %d", errno);
         _exit(BOOT_EXIT_SYSTEM);
     }

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: one line per event on descriptor 2, `WALL MONO role level event key=value ...`, for
- * boot, shutdown and faults; text/refused.c tells who was refused. Never allocates; a full pipe or
+ * boot, shutdown and faults; text/refusals.c tells who was refused. Never allocates; a full pipe or
  * disk drops the line. The next one of this process that can be written says how many were lost.
  */
 #include <stdint.h>

@@ -409,6 +409,7 @@ static void note_weights(struct loop *loop, const struct loop_orders *orders)
     loop->stats.weights_slices = orders->weights_slices;
     if (loop->stats.weights_damaged != orders->weights_damaged) {
         loop->stats.weights_damaged = orders->weights_damaged;
+        sched_doubt_values(&loop->sched);
         event_log_note(&loop->event_log, loop->now_us,
                        (struct event_what){.kind = EVENT_WEIGHTS_DAMAGED});
     }

@@ -7,12 +7,12 @@
  *
  * separated by blanks; `#` at the start of a line begins a comment. ID and DOMAIN are names of at
  * most 31 letters, digits, dots, dashes and underscores; SECRET is 64 hexadecimal digits; CALLS is
- * how many open calls the key may have; WEIGHT, 1 .. 1000, is the share of its domain in the engine
- * (1 where no key of it says another one). A QUOTA is NAME=MIN or NAME=MIN..MAX, with a name of
- * QUOTA_LIST (config/base/quota.h): what the domain has for itself of a table, and what it may have
- * at most; without one it has its share of limits.reserve, by weight. Keys with the same DOMAIN are
- * in one trust domain; a key without DOMAIN is in a domain of its own name. `agx --key-file` reads
- * the same format.
+ * how many open calls the key may have, those of workflows included; WEIGHT, 1 .. 1000, is the
+ * share of its domain in the engine (1 where no key of it says another one). A QUOTA is NAME=MIN or
+ * NAME=MIN..MAX, with a name of QUOTA_LIST (config/base/quota.h): what the domain has for itself of
+ * a table, and what it may have at most; without one it has its share of limits.reserve, by weight.
+ * Keys with the same DOMAIN are in one trust domain; a key without DOMAIN is in a domain of its own
+ * name. `agx --key-file` reads the same format.
  */
 #include "config/access.h"
 #include "config/base/quota.h"

@@ -25,6 +25,7 @@
 #include "net/kept/replies.h"
 #include "net/open_calls.h"
 #include "net/stop_text.h"
+#include "net/workflow/workflow.h"
 
 /* ---- admission: changes nothing -------------------------------------------------------------- */
 
@@ -49,6 +50,16 @@ static enum status admit_id(struct net_frame *frame, const struct wire_call *wir
                                  0);
 }
 
+/* What workflows of the key have open counts, too. */
+static enum status admit_key(struct net_frame *frame, uint32_t index)
+{
+    const struct net_key *key = &frame->net->keys[index];
+    uint32_t open = key->calls_open + net_workflow_calls(frame->net, index);
+    return open < key->calls_max ? STATUS_OK
+                                 : net_frame_fault(frame, STATUS_BUSY_CALLS_OF_KEY,
+                                                   WIRE_FIELD_KEY_ID, open, key->calls_max);
+}
+
 static enum status admit_limits(struct net_frame *frame, const struct wire_call *wire)
 {
     const struct net *net = frame->net;
@@ -62,11 +73,8 @@ static enum status admit_limits(struct net_frame *frame, const struct wire_call 
         return net_frame_fault(frame, STATUS_BUSY_CALLS_OF_CONN, WIRE_FIELD_CONNECTION,
                         connection->calls_count, limits->calls_per_connection);
     }
-    if (connection->key != NET_KEY_NONE &&
-        net->keys[connection->key].calls_open >= net->keys[connection->key].calls_max) {
-        return net_frame_fault(frame, STATUS_BUSY_CALLS_OF_KEY, WIRE_FIELD_KEY_ID,
-                        net->keys[connection->key].calls_open,
-                        net->keys[connection->key].calls_max);
+    if (connection->key != NET_KEY_NONE) {
+        TRY(admit_key(frame, connection->key));
     }
     if (net->calls->free_count == 0) {
         return net_frame_fault(frame, STATUS_BUSY_CALLS, WIRE_FIELD_NONE, net->calls->count,

@@ -31,7 +31,7 @@
 #include "net/workflow/workflow.h"
 #include "net/auth/preauth.h"
 #include "net/auth/proxy.h"
-#include "net/auth/refusal.h"
+#include "net/auth/refusals.h"
 
 /* When a refused client may try again: soon where a call must end, later where a program or a
  * connection must, or where the appliance has to come back. Guesses, so that refused clients

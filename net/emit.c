@@ -74,6 +74,7 @@ static void let_go(struct net *net, uint32_t call_index, uint64_t now_us)
     reader_of(net, call)->active_us = now_us;
     net_progress_close(net, call);
     net_open_remove(net, call_index);
+    net->again = net->again || net_workflow_waits_for(net, reader_of(net, call)->key);
     net_connection_detach(net, call_index);
     call_release(net->calls, call_index);
 }

@@ -22,7 +22,7 @@
 
 #include "net/auth/auth.h"
 #include "net/auth/proxy.h"
-#include "net/auth/refusal.h"
+#include "net/auth/refusals.h"
 #include "net/cancel.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"

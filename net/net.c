@@ -26,7 +26,7 @@
 #include "net/auth/preauth.h"
 #include "net/auth/auth.h"
 #include "net/auth/proxy.h"
-#include "net/auth/refusal.h"
+#include "net/auth/refusals.h"
 #include "net/connection.h"
 #include "net/emit.h"
 #include "net/intake.h"
@@ -388,6 +388,7 @@ void net_poll(struct net *net, uint64_t now_us)
     }
     accept_all(net, now_us);
     net_workflow_expire(net, now_us);
+    net_workflow_bound(net);
 }
 
 static void serve(struct net *net, uint32_t index, uint64_t now_us)

@@ -87,6 +87,9 @@ static void condemn(struct engine *engine, enum world_fault fault, uint64_t now_
     canary_lost(&engine->canary);
     lose_kv(engine, now_us);
     sched_engine_serves(sched_of(engine), false, now_us);
+    if (fault != WORLD_FAULT_LATE) {
+        sched_doubt_values(engine->sched);      /* since when it is wrong is not known */
+    }
 }
 
 static void settle_canary(struct engine *engine, uint64_t now_us)
@@ -97,6 +100,7 @@ static void settle_canary(struct engine *engine, uint64_t now_us)
         condemn(engine, WORLD_FAULT_WRONG, now_us);
     } else {
         lose_kv(engine, now_us);
+        sched_doubt_values(engine->sched);
     }
 }
 

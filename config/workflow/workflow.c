@@ -50,7 +50,7 @@ static void take_arrays(struct workflow *first, const struct workflow_limits *li
 void workflow_table_init(struct workflow_table *table, const struct workflow_limits *limits,
                          struct arena *arena)
 {
-    struct workflow first = {.connection = CALL_NONE};
+    struct workflow first = {.connection = CALL_NONE, .key = CALL_NONE};
     struct heap ready = {0};
     uint64_t instances = instances_of(limits);
     table->limits = *limits;
@@ -78,7 +78,8 @@ static void empty(struct workflow *flow, const struct workflow_limits *limits)
 {
     const struct workflow old = *flow;
     *flow = (struct workflow){
-        .generation = old.generation, .connection = CALL_NONE, .nodes = old.nodes,
+        .generation = old.generation, .connection = CALL_NONE, .key = CALL_NONE,
+        .gid = CALL_NONE, .calls_max = UINT32_MAX, .nodes = old.nodes,
         .pieces = old.pieces, .readers = old.readers, .tokens = old.tokens, .rows = old.rows,
         .rows_max = old.rows_max, .values = old.values,
         .instances = old.instances, .ready = old.ready};
@@ -119,6 +120,17 @@ void workflow_release(struct workflow_table *table, uint32_t index)
     ASSERT(flow->state == WORKFLOW_INTAKE || flow->state == WORKFLOW_DONE);
     ASSERT(flow->open_calls == 0 && flow->ready.count == 0);
     flow->state = WORKFLOW_FREE;
+    flow->key = CALL_NONE;
     flow->generation++;
     quota_give(&table->quota, flow->account, 1);
+}
+
+uint32_t workflow_calls_of_key(const struct workflow_table *table, uint32_t key)
+{
+    uint32_t calls = 0;
+    for (uint32_t i = 0; key != CALL_NONE && i < table->limits.workflows; i++) {
+        const struct workflow *flow = &table->workflows[i];
+        calls += flow->key == key ? flow->open_calls : 0;
+    }
+    return calls;
 }

@@ -150,6 +150,9 @@ struct workflow {
     uint32_t generation;
     uint64_t flow_id, domain;
     uint32_t account;               /* whose place it is, while it is not FREE */
+    uint32_t key, gid;              /* by which its client has come in; CALL_NONE: by none */
+    uint32_t calls_max;             /* of all workflows of the key together; net says it anew in
+                                       each pass */
     uint8_t program_id[CALL_PROGRAM_ID_BYTES];
     bool keep, stream, want_text;
     bool is_closed;                 /* no more rows come: net's, for a client that resumes may
@@ -220,6 +223,9 @@ void workflow_table_init(struct workflow_table *table, const struct workflow_lim
 uint32_t workflow_take(struct workflow_table *table, uint64_t domain);
 /* The slot must be INTAKE or DONE. Its generation grows. */
 void workflow_release(struct workflow_table *table, uint32_t index);
+
+/* Open calls of all workflows of this key; CALL_NONE: none are counted. */
+uint32_t workflow_calls_of_key(const struct workflow_table *table, uint32_t key);
 
 static inline struct workflow_instance *workflow_instance(const struct workflow *flow,
                                                           uint32_t row, uint32_t node)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "net/connection.h"
+#include "net/workflow/workflow.h"
 
 /* The new key that is the same as this one; NET_KEY_NONE: it was taken away, or changed. */
 static uint32_t find_same(const struct config_keys *keys, const struct net_key *key)
@@ -56,6 +57,23 @@ static void close_others(struct net *net, const struct config_keys *keys, uint64
     }
 }
 
+/* Calls that a workflow makes end with its client's admission, whether that is there or away. */
+static void shut_out(struct net *net, const struct config_keys *keys)
+{
+    for (uint32_t i = 0; i < net_flows_count(net); i++) {
+        struct workflow *flow = net_flow(net, i);
+        bool has_key = flow->key != NET_KEY_NONE, is_user = net_domain_is_user(flow->domain);
+        uint32_t same = has_key ? find_same(keys, &net->keys[flow->key]) : NET_KEY_NONE;
+        bool is_let_in = is_user ? config_access_allows(&net->settings.access,
+                                                        (uint32_t)flow->domain, &flow->gid, 1)
+                                 : !has_key || same != NET_KEY_NONE;
+        if (flow->state != WORKFLOW_FREE && !is_let_in) {
+            net_workflow_shut_out(net, i);
+        }
+        flow->key = same;
+    }
+}
+
 static void replace_keys(struct net *net, const struct config_keys *keys)
 {
     uint32_t calls_open[CONFIG_KEYS_MAX] = {0};
@@ -76,6 +94,7 @@ static void replace_keys(struct net *net, const struct config_keys *keys)
 void net_admit_anew(struct net *net, const struct config_admission *admission, uint64_t now_us)
 {
     config_access_admit(&net->settings.access, &admission->access);
+    shut_out(net, &admission->keys);
     close_others(net, &admission->keys, now_us);
     if (net->settings.limits->keys > 0) {
         replace_keys(net, &admission->keys);

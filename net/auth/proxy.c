@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "net/auth/preauth.h"
-#include "net/auth/refusal.h"
+#include "net/auth/refusals.h"
 
 #define SIGNATURE_BYTES 12
 #define VERSION_AT      12

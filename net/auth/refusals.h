@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the record of clients and frames that were refused (refusal.c), for the log. */
+/*
+ * What: the record of clients and frames that were refused, for the log: net notes them, and the
+ * core takes them off (net.h) and writes their lines (appliance/text/refusals.h).
+ */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,9 +26,23 @@ struct net_refusal {                /* of a client, of a frame; for the log */
     uint64_t found, min, max;       /* its value, and what is allowed; both 0: nothing to say */
     bool in_thousandths;            /* these are int64_t, of a float */
 };
-struct net_refusals {               /* net/auth/refusal.c */
+struct net_refusals {
     struct net_refusal of[NET_REFUSALS_PER_SECOND];     /* [count], the oldest first */
     uint32_t count, in_second;
     uint64_t second_us;             /* since when in_second counts */
     uint64_t left_out;              /* not noted, since the last were told */
 };
+
+/* ---- net's own ------------------------------------------------------------------------------- */
+
+struct net;
+struct net_connection;
+/* The client of this connection, or what it has sent, is refused. O(1). */
+void net_refusal_note(struct net *net, const struct net_connection *connection,
+                      const struct wire_fault *fault, uint64_t now_us);
+/* It is dropped without an answer; `why` is a string constant. */
+void net_refusal_note_drop(struct net *net, const struct net_connection *connection,
+                           const char *why, uint64_t now_us);
+/* A peer gets no connection. */
+void net_refusal_note_peer(struct net *net, const struct world_peer *peer, enum status status,
+                           uint64_t now_us);

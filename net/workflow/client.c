@@ -37,6 +37,8 @@ void net_flow_attach(struct net *net, uint32_t index, uint32_t connection)
     struct net_connection *of = &net->connections[connection];
     struct workflow *flow = net_flow(net, index);
     flow->connection = connection;
+    flow->key = of->key;
+    flow->gid = of->gid;
     flow->emit.next = flow->emit.prev = index;
     if (of->flows_count++ > 0) {
         struct workflow *first = net_flow(net, of->flows_first);
@@ -128,6 +130,16 @@ void net_workflow_abandon(struct net *net, uint32_t connection)
     }
 }
 
+void net_workflow_shut_out(struct net *net, uint32_t index)
+{
+    struct workflow *flow = net_flow(net, index);
+    flow->keep = false;
+    cancel(net, index);
+    if (flow->connection == CALL_NONE) {
+        net_workflow_release_alone(net, index);
+    }
+}
+
 /* True when it has ended, and its client is away. */
 static bool is_left(const struct workflow *flow)
 {
@@ -187,6 +199,35 @@ uint64_t net_workflow_next_us(const struct net *net)
         }
     }
     return next_us;
+}
+
+/* ---- what its client's key may have ---------------------------------------------------------- */
+
+uint32_t net_workflow_calls(const struct net *net, uint32_t key)
+{
+    return net->workflows != NULL ? workflow_calls_of_key(net->workflows, key) : 0;
+}
+
+void net_workflow_bound(struct net *net)
+{
+    for (uint32_t i = 0; i < net_flows_count(net); i++) {
+        struct workflow *flow = net_flow(net, i);
+        const struct net_key *key = flow->key != NET_KEY_NONE ? &net->keys[flow->key] : NULL;
+        uint32_t open = key != NULL ? key->calls_open : 0;
+        uint32_t max = key != NULL ? key->calls_max : UINT32_MAX;
+        flow->calls_max = max > open ? max - open : 0;
+    }
+}
+
+bool net_workflow_waits_for(const struct net *net, uint32_t key)
+{
+    for (uint32_t i = 0; key != NET_KEY_NONE && i < net_flows_count(net); i++) {
+        const struct workflow *flow = net_flow(net, i);
+        if (flow->state == WORKFLOW_OPEN && flow->key == key && flow->ready.count > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- FLOW_CLOSE, FLOW_CANCEL ----------------------------------------------------------------- */
@@ -258,6 +299,7 @@ void net_workflow_check(const struct net *net)
         attached += is_attached;
         ASSERT(!is_attached || net_flow_find(net, flow->connection, flow->flow_id) == i);
         ASSERT(flow->state != WORKFLOW_INTAKE);
+        ASSERT(flow->key == NET_KEY_NONE || flow->key < net->keys_count);
     }
     for (uint32_t i = 0; i < net->settings.limits->connections; i++) {
         listed += net->connections[i].flows_count;

@@ -156,6 +156,13 @@ static void let_go(struct workflow *flow, struct workflow_row *row, uint64_t dig
     row->state = flow->keep ? WORKFLOW_ROW_SENT : WORKFLOW_ROW_FREE;
 }
 
+/* One that has no code would read as success. */
+static enum status told(enum status status)
+{
+    ASSERT(status == STATUS_OK || status_wire(status) != 0);
+    return status;
+}
+
 static bool send_row_done(struct net *net, struct workflow *flow, uint32_t index, uint8_t *bytes,
                           uint32_t room)
 {
@@ -164,8 +171,9 @@ static bool send_row_done(struct net *net, struct workflow *flow, uint32_t index
         return false;               /* before the digest, which costs a walk over all values */
     }
     const struct wire_flow_row_done done = {
-        .flow_id = flow->flow_id, .row = row->number, .status = row->status, .calls = row->calls,
-        .shared = row->shared, .fetched = row->fetched, .digest = digest_of(flow, index)};
+        .flow_id = flow->flow_id, .row = row->number, .status = told(row->status),
+        .calls = row->calls, .shared = row->shared, .fetched = row->fetched,
+        .digest = digest_of(flow, index)};
     uint32_t count = wire_flow_row_done_encode(&done, bytes, room);
     if (!push(net, flow, count, net->emit_us)) {
         return false;
@@ -179,8 +187,9 @@ static bool send_done(struct net *net, uint32_t index, uint8_t *bytes, uint32_t 
     struct workflow *flow = net_flow(net, index);
     const struct workflow_emit *emit = &flow->emit;
     const struct wire_flow_done done = {
-        .flow_id = flow->flow_id, .status = flow->status, .rows = emit->rows, .calls = emit->calls,
-        .shared = emit->shared, .fetched = emit->fetched, .digest = emit->digest};
+        .flow_id = flow->flow_id, .status = told(flow->status), .rows = emit->rows,
+        .calls = emit->calls, .shared = emit->shared, .fetched = emit->fetched,
+        .digest = emit->digest};
     if (!push(net, flow, wire_flow_done_encode(&done, bytes, room), net->emit_us)) {
         return false;
     }

@@ -203,10 +203,11 @@ enum status net_flow_row_intake(struct net_frame *frame)
     if (at != WORKFLOW_NONE) {
         return answer_again(frame, index, at);
     }
-    if (net->draining || flow->state == WORKFLOW_DONE) {
-        return net_frame_fault(frame, net->draining ? STATUS_BUSY_DRAINING
-                                                    : STATUS_BAD_FLOW_UNKNOWN,
-                               WIRE_FIELD_NONE, 0, 0);
+    if (net->draining) {
+        return net_frame_fault(frame, STATUS_BUSY_DRAINING, WIRE_FIELD_ROW, wire.row, 0);
+    }
+    if (flow->state == WORKFLOW_DONE) {
+        return net_frame_fault(frame, STATUS_BAD_FLOW_UNKNOWN, WIRE_FIELD_NONE, 0, 0);
     }
     TRY(place_row(frame, flow, &wire, &at));
     struct workflow_row *row = &flow->rows[at];

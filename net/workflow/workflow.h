@@ -33,6 +33,14 @@ uint64_t net_workflow_next_us(const struct net *net);
 bool net_workflow_is_flushed(const struct net *net);
 /* The connection is gone: its workflows are cancelled, or wait for their client. */
 void net_workflow_abandon(struct net *net, uint32_t connection);
+/* Its client may not come in any more: it is cancelled, and nothing of it is kept. */
+void net_workflow_shut_out(struct net *net, uint32_t index);
+/* Open calls that workflows of this key have. */
+uint32_t net_workflow_calls(const struct net *net, uint32_t key);
+/* Says to each workflow what calls of its clients leave of its key. O(workflows). */
+void net_workflow_bound(struct net *net);
+/* True when a workflow of this key is about to make a call. */
+bool net_workflow_waits_for(const struct net *net, uint32_t key);
 /* Sends all news of the workflow in order; false when the room ends first. Releases it when it is
  * over. */
 bool net_workflow_send(struct net *net, uint32_t index, uint64_t now_us);

@@ -291,7 +291,7 @@ enum status op_graph_fill(struct op_graph *graph, struct workflow *flow, uint32_
     fill_columns(flow);
     fill_readers(flow);
     if (!fill_offsets(flow)) {
-        return STATUS_BUSY_SPACE;
+        return STATUS_BAD_FLOW_SIZE;
     }
     for (uint32_t n = 0; n < flow->nodes_count; n++) {
         bool is_op = workflow_is_op(flow, n) && flow->nodes[n].kind == WORKFLOW_LLM;
@@ -301,7 +301,7 @@ enum status op_graph_fill(struct op_graph *graph, struct workflow *flow, uint32_
         } else if (graph->count < WORKFLOW_LLMS_MAX) {
             add_op(graph, n, input_tokens);
         } else {
-            return STATUS_BUSY_SPACE;
+            return STATUS_BAD_FLOW_SIZE;
         }
     }
     return STATUS_OK;

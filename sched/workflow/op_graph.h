@@ -23,8 +23,8 @@ struct op_graph {
     struct op_set given[WORKFLOW_NODES_MAX];    /* ops on which a reader of the value depends */
 };
 
-/* Prunes, merges and counts the workflow, and fills what the nodes say of it. BUSY_SPACE: more than
- * WORKFLOW_LLMS_MAX ops are left. Cost: some hundred thousand comparisons at the very most. */
+/* Prunes, merges and counts the workflow, and fills what the nodes say of it. BAD_FLOW_SIZE: more
+ * than WORKFLOW_LLMS_MAX ops are left. Cost: some hundred thousand comparisons at the very most. */
 MUST_CHECK enum status op_graph_fill(struct op_graph *graph, struct workflow *flow,
                                      uint32_t input_tokens);
 /* Tokens of a node's value, as foreseen. */

@@ -42,8 +42,8 @@ struct workflow_optimiser {
 /* Work of a call that takes a fifth of a millisecond or less (docs/decisions/0065). */
 #define WORKFLOW_OPTIMISE_WORK         50000u
 
-/* Prunes and merges; the nodes are filled when it returns. BUSY_SPACE: more operators are left than
- * one workflow may have. */
+/* Prunes and merges; the nodes are filled when it returns. BAD_FLOW_SIZE: more operators are left
+ * than one workflow may have. */
 MUST_CHECK enum status workflow_optimise_begin(struct workflow_optimiser *optimiser,
                                                struct workflow *flow,
                                                const struct workflow_optimise_params *params);

@@ -267,7 +267,7 @@ void prompt_cache_fill(struct prompt_cache *cache, uint32_t index, const uint32_
 {
     struct prompt_cache_entry *entry = &cache->entries[index];
     ASSERT(entry->state == PROMPT_CACHE_OPEN);
-    if (!reserve_chunks(cache, entry->domain, chunks_of(count))) {
+    if (entry->is_doubted || !reserve_chunks(cache, entry->domain, chunks_of(count))) {
         forget(cache, index);
         return;
     }
@@ -311,6 +311,17 @@ uint32_t prompt_cache_read(struct prompt_cache *cache, uint32_t index, uint32_t 
     unlink_known(cache, index);
     link_first(cache, index);
     return entry->tokens;
+}
+
+void prompt_cache_doubt(struct prompt_cache *cache)
+{
+    for (uint32_t i = 0; i < cache->entries_count; i++) {
+        if (cache->entries[i].state == PROMPT_CACHE_KNOWN) {
+            forget(cache, i);
+        } else {
+            cache->entries[i].is_doubted = cache->entries[i].state == PROMPT_CACHE_OPEN;
+        }
+    }
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@ struct prompt_cache_entry {
     struct prompt_cache_key key;
     uint32_t domain;                /* index in `domains` */
     uint32_t tokens, first_chunk;   /* KNOWN */
+    bool is_doubted;                /* OPEN: its value is given, and not kept */
     uint32_t waiters;               /* OPEN: the first of those that wait; the caller's number */
     uint32_t hash_next;             /* chain of the hash table, or of the free list */
     uint32_t next, prev;            /* KNOWN: of its domain, last used first */
@@ -68,4 +69,6 @@ void prompt_cache_fill(struct prompt_cache *cache, uint32_t entry, const uint32_
 void prompt_cache_drop(struct prompt_cache *cache, uint32_t entry);
 /* Copies the value of a KNOWN entry; it is used now. Returns its tokens. */
 uint32_t prompt_cache_read(struct prompt_cache *cache, uint32_t entry, uint32_t *tokens);
+/* Values that are kept may be wrong: none is any more, nor will be what is being computed. */
+void prompt_cache_doubt(struct prompt_cache *cache);
 void prompt_cache_check(const struct prompt_cache *cache);

@@ -195,12 +195,20 @@ static bool has_room(const struct sched *sched, struct sched_instance of)
            flow->open_tokens + footprint(of) <= sched->workflows.settings.kv_tokens;
 }
 
+/* A key bounds its workflows as it does other calls of its clients. */
+static bool key_has_room(const struct sched *sched, const struct workflow *flow)
+{
+    const struct workflow_table *table = sched->workflows.table;
+    return workflow_calls_of_key(table, flow->key) < flow->calls_max;
+}
+
 static bool may_call(const struct sched *sched, struct sched_instance of)
 {
     const struct sched_workflow_settings *settings = &sched->workflows.settings;
     return of.flow->open_calls < settings->window && has_room(sched, of) &&
            sched->calls->free_count > settings->calls_spared &&
-           call_room(sched->calls, of.flow->domain) > 0 && barrier_is_open(sched, of);
+           call_room(sched->calls, of.flow->domain) > 0 && key_has_room(sched, of.flow) &&
+           barrier_is_open(sched, of);
 }
 
 /* Takes a slot and has the call admitted. */

@@ -224,6 +224,7 @@ static void order(struct sched *sched, uint64_t now_us)
         struct workflow *first = &workflows->table->workflows[workflows->ordering];
         enum status status = workflow_optimise_begin(workflows->optimiser, first, &params);
         if (status != STATUS_OK) {
+            workflows->ordering = WORKFLOW_NONE;    /* its place is another's by the next pass */
             cancel(sched, first, status, now_us);
             return;
         }
@@ -364,6 +365,13 @@ void sched_workflow_fail_all(struct sched *sched, enum status status, uint64_t n
         }
     }
     sched_workflow_pass(sched, now_us);
+}
+
+void sched_doubt_values(struct sched *sched)
+{
+    if (sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0) {
+        prompt_cache_doubt(&sched->workflows.cache);
+    }
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */

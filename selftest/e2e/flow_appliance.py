@@ -10,7 +10,8 @@ import protocol
 from protocol import PARTS, digest, frame, pack, unpack
 
 INPUT, TEXT, LLM, LAMBDA = range(4)
-BAD_FLOW_OPEN, BUSY_ROWS, GONE_CANCELLED, DEVICE_FAILED = 33, 11, 50, 65
+BAD_FLOW_OPEN, BUSY_DRAINING, BUSY_ROWS, GONE_CANCELLED = 33, 5, 11, 50
+GONE_SHUTDOWN, DEVICE_FAILED = 52, 65
 PIECE = 7                       # tokens of a VALUE, bytes of an ASK: so that there are several
 
 
@@ -134,17 +135,29 @@ class Flow:
         self.maybe_end()
 
     def maybe_end(self, status=0):
-        if self.is_closed and not self.rows:
-            self.send(protocol.FLOW_DONE, status=status, rows=self.ended, calls=self.ended,
-                      digest=self.digest & (2 ** 64 - 1))
+        ends = self.ends()
+        if (self.is_closed or ends) and not self.rows:
+            self.send(protocol.FLOW_DONE, status=ends[1] if ends else status, rows=self.ended,
+                      calls=self.ended, digest=self.digest & (2 ** 64 - 1))
             self.appliance.flows.pop(self.id, None)
+        if ends and not self.rows:
+            self.appliance.ends = None
+            if ends[1] == GONE_SHUTDOWN:
+                self.writer.close()
+
+    def ends(self):
+        """It has as many rows as the appliance is to take."""
+        ends = self.appliance.ends
+        return ends if ends and self.ended + len(self.rows) == ends[0] else None
 
 
 class Appliance:
     """`rows_max` may be open at once; it says that more may be with `says_rows`. `break_at`: the
-    numbers of the frames after which it breaks the connection."""
+    numbers of the frames after which it breaks the connection. `ends`: a number of rows, and the
+    status with which a workflow ends after them, once."""
 
-    def __init__(self, rows_max=4, says_rows=None, break_at=()):
+    def __init__(self, rows_max=4, says_rows=None, break_at=(), ends=None):
+        self.ends = ends
         self.rows_max, self.says_rows = rows_max, says_rows or rows_max
         self.break_at, self.frames = set(break_at), 0
         self.flows, self.graphs, self.seen, self.tasks = {}, [], [], set()
@@ -229,10 +242,10 @@ class Appliance:
         reader = Reader(rest)
         columns = [reader.take(reader.number()) for _ in range(got["columns"])]
         assert len(columns) == len(flow.graph.inputs) and reader.at == len(rest)
-        if len(flow.rows) >= self.rows_max and got["row"] not in flow.rows:
+        if (len(flow.rows) >= self.rows_max or flow.ends()) and got["row"] not in flow.rows:
             flow.writer.write(frame(protocol.ERROR, pack(
-                protocol.ERROR, status=BUSY_ROWS, frame_type=protocol.ROW, call_id=flow.id,
-                found=got["row"], max=self.rows_max)))
+                protocol.ERROR, status=BUSY_DRAINING if flow.ends() else BUSY_ROWS,
+                frame_type=protocol.ROW, call_id=flow.id, found=got["row"], max=self.rows_max)))
             return
         task = asyncio.create_task(flow.run_row(got["row"], columns))
         self.tasks.add(task)

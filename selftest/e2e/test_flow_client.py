@@ -22,7 +22,7 @@ from protocol import (ANSWER, ASK, ASK_LAST, ERROR, FLOW_CANCEL, FLOW_CLOSE, FLO
 FLOW = "agentix-flow 1\ninput why who\nlambda shout max=9 = who \": \" why\noutput shout\n"
 ROWS = "who\twhy\nanna\tbees\\n\ncarl\t\nbert\tnö\n"
 WANTED = [(0, "ANNA: BEES\n"), (1, "CARL: "), (2, "BERT: Nö")]
-BUSY_ROWS, CANCELLED = 11, 50
+BUSY_DRAINING, BUSY_ROWS, CANCELLED, SHUTDOWN, DEVICE_FAILED = 5, 11, 50, 52, 65
 
 
 def values(flow, row, text):
@@ -42,10 +42,12 @@ def values(flow, row, text):
 
 class Script:
     """One appliance; `busy`: rows that are refused once; `break_after`: rows after which the
-    connection breaks, once; `hold`: rows are not answered."""
+    connection breaks, once; `hold`: rows are not answered; `ends`: a number of rows, which it
+    takes, and the status with which the workflow ends then, once."""
 
-    def __init__(self, busy=(), break_after=None, hold=False):
+    def __init__(self, busy=(), break_after=None, hold=False, ends=None):
         self.busy, self.break_after, self.hold = set(busy), break_after, hold
+        self.ends = ends
         self.opened, self.rows, self.kinds = [], [], []
         self.done = 0
 
@@ -76,15 +78,19 @@ class Script:
             assert asked["failed"] == 0
             yield from values(flow, asked["row"], rest)
             self.done += 1
+            if self.ends is not None and self.done == self.ends[0]:
+                yield frame(FLOW_DONE, pack(FLOW_DONE, flow_id=flow, status=self.ends[1]))
+                self.ends = None
         else:
             yield frame(FLOW_DONE, pack(FLOW_DONE, flow_id=flow, calls=self.done, rows=9,
                                         status=CANCELLED if kind == FLOW_CANCEL else 0))
 
     def take_row(self, flow, row, columns):
-        if row in self.busy:
-            self.busy.remove(row)
-            yield frame(ERROR, pack(ERROR, status=BUSY_ROWS, field=34, frame_type=ROW,
-                                    call_id=flow, found=row, max=1, text=b"busy"))
+        drains = self.ends is not None and len(self.rows) == self.ends[0]
+        if drains or row in self.busy:
+            self.busy.discard(row)
+            yield frame(ERROR, pack(ERROR, status=BUSY_DRAINING if drains else BUSY_ROWS, field=34,
+                                    frame_type=ROW, call_id=flow, found=row, text=b"busy"))
             return
         self.rows.append(row)
         text = columns[1] + b": " + columns[0]
@@ -192,6 +198,20 @@ def test_after_a_break_only_what_is_not_done_is_sent_again():
         assert "the connection broke" in err, err
         (first, _, before), (second, _, after) = script.opened
         assert (first == second) == bool(keep) and (before == after) == bool(keep)
+
+
+def test_an_appliance_that_ends_leaves_the_rest_to_the_next():
+    for keep in ((), ("--keep", "--program", "p")):
+        script = Script(ends=(2, SHUTDOWN), break_after=2)
+        code, out, err = run_client(script, "--json", *keep)
+        assert code == 0 and rows_of(out) == WANTED, (code, out, err)
+        assert "the connection broke" in err and len(script.opened) == 2, err
+
+
+def test_a_workflow_that_ends_before_its_rows_is_not_complete():
+    code, out, err = run_client(Script(ends=(2, DEVICE_FAILED)), "--json")
+    assert code == 5 and len(rows_of(out)) == 2, (code, out, err)
+    assert "2 of 3 rows are done: the engine failed" in err, err
 
 
 def test_ctrl_c_cancels_or_leaves_what_is_kept():

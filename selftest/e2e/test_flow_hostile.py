@@ -66,6 +66,25 @@ def test_texts_within_texts_do_not_explode():
         served(a)
 
 
+def test_too_many_operators_end_their_workflow_and_say_so():
+    """How many are left is known after FLOW_OK. The next one has its place at once."""
+    large = [node(INPUT)] + [node(LLM, (0,), seed=i) for i in range(129)]
+    nexts = [opening(SIMPLE, [1], flow_id=i) for i in range(2, 200)]
+    with Appliance(MODEL, "workflow.workflows=1") as a, Flows(a.tcp) as c:
+        expected = served(a)
+        c.send(opening(large, [*range(1, 130)]) + row(1, b"x") + b"".join(nexts))
+        assert c.until(ROW_DONE)[1]["status"] == BAD_FLOW_SIZE
+        assert c.until(FLOW_DONE)[1]["status"] == BAD_FLOW_SIZE
+        taken = c.until(FLOW_OK)[1]
+        assert taken["left"] == 1, taken
+        c.send(end(FLOW_CLOSE, flow_id=taken["flow_id"]))
+        assert c.until(FLOW_DONE)[1]["status"] == 0
+        assert a.stats()["core_restarts"] == 0
+        c.close()
+        a.wait_stats(workflows_open=0)
+        assert served(a) == expected
+
+
 def test_cut_frames_close_their_connection_alone():
     whole = opening(SIMPLE, [1])
     with Appliance(MODEL) as a:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from appliance import HANG_S, ROOT, run
-from flow_appliance import LAMBDA, LLM, Appliance, said
+from flow_appliance import DEVICE_FAILED, GONE_SHUTDOWN, LAMBDA, LLM, Appliance, said
 
 sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
 import agentix  # noqa: E402
@@ -148,6 +148,24 @@ def test_functions_are_asked_and_their_errors_are_the_rows():
         pass
     assert sorted(set(calls)) in (["bad", "good", "say bad", "say good"],
                                   ["good", "say bad", "say good"])
+
+
+def test_an_appliance_that_ends_leaves_the_rest_to_the_next():
+    """Whether rows are on their way then, or the next one is not made yet."""
+    for rows in range(1, len(ASKED)):
+        for most in (1, 4):
+            appliance = check_debate(rows_max=most, ends=(rows, GONE_SHUTDOWN))
+            assert len(appliance.graphs) == 2, len(appliance.graphs)
+
+
+def test_a_run_that_ends_before_its_rows_is_an_error():
+    for rows in range(1, len(ASKED)):
+        try:
+            check_debate(ends=(rows, DEVICE_FAILED))
+        except agentix.Failed as error:
+            assert error.status == "DEVICE_FAILED", error
+        else:
+            raise AssertionError("some rows were taken for all")
 
 
 def test_a_function_is_called_once_over_a_break():

@@ -10,7 +10,8 @@ import tempfile
 import time
 
 from appliance import NOISE, RANDOM_MODEL, Appliance, stop, wait_for
-from protocol import DEADLINE, FAILED, Client
+from flow_frames import INPUT, LLM, Flows, end, node, row
+from protocol import DEADLINE, FAILED, FLOW_CLOSE, FLOW_DONE, VALUE, Client
 from skip import Skip
 
 DEVICE_FAILED = 65
@@ -181,6 +182,33 @@ def test_a_flipped_bit_in_the_worker_costs_the_worker():
         assert c.generate(2, PROMPT, max_tokens=50).check().tokens == before
         a.wait_ready()
         assert a.stats()["engine_wrong"] == 1
+
+
+def flow_tokens(a, number):
+    """What a workflow of one greedy call answers; another one may have called before."""
+    with Flows(a.tcp) as c:
+        c.open([node(INPUT), node(LLM, (0,), max_tokens=40)], [1], flow_id=number)
+        c.send(row(1, b"%d" % number, flow_id=number) + end(FLOW_CLOSE, number))
+        _, _, rest = c.until(VALUE)
+        c.until(FLOW_DONE)
+        return rest
+
+
+def test_what_a_wrong_worker_has_said_is_no_answer_to_another_workflow():
+    with Appliance(NOISE) as a:
+        right = [flow_tokens(a, number) for number in range(20)]
+    with Appliance(NOISE, "engine.canary=1s", "engine.failures=0") as a:
+        wait_for(lambda: a.stats()["canaries"] > 0, "the canary is known")
+        for number, expected in enumerate(right):
+            a.wait_ready()
+            worker = a.worker
+            flip_weight(worker)
+            said = flow_tokens(a, number)
+            a.wait_said("engine worker was wrong pid=%d" % worker)
+            if said != expected:            # else the canary was quicker
+                break
+        assert said != expected
+        assert flow_tokens(a, number) == expected
 
 
 def test_a_flipped_bit_in_the_inherited_weights_ends_the_engine():

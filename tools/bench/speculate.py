@@ -39,7 +39,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(BUILD / "model-15m-q8_0.gguf"))
-    parser.add_argument("--trained", default="", help="of repeats and agents; else the embedded one")
+    parser.add_argument("--trained", default="",
+                        help="of repeats and agents; else the embedded one")
     parser.add_argument("--sharing", default="program", help="kv.sharing: whose texts are recalled")
     parser.add_argument("--drafts", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)

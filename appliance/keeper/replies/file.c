@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "appliance/clock.h"
+#include "appliance/keeper/file_lock.h"
 #include "appliance/log.h"
 #include "config/base/assert.h"
 #include "config/base/bounds.h"
@@ -81,9 +82,8 @@ static bool sync_folder(const char *path)
 
 static bool lock(int handle)
 {
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     for (uint32_t i = 0; i < LOCK_TRIES; i++) {
-        if (fcntl(handle, F_OFD_SETLK, &all) == 0) {
+        if (file_lock(handle, F_OFD_SETLK)) {
             return true;
         }
         clock_rest(LOCK_PAUSE_US);          /* the writer of one that was killed has not ended */

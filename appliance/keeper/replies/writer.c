@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "appliance/clock.h"
+#include "appliance/keeper/file_lock.h"
 #include "appliance/log.h"
 #include "appliance/seal/seal.h"
 #include "config/base/bounds.h"
@@ -198,22 +199,12 @@ static bool is_alone(const struct boot *boot)
     return (bell.revents & POLLHUP) != 0;
 }
 
-/* The keeper before this one, and its writer, have it until they end. */
-static bool lock(const struct boot *boot)
-{
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int rc;
-    do {
-        rc = fcntl(boot->replies_handle, F_OFD_SETLKW, &all);
-    } while (rc != 0 && errno == EINTR);
-    return rc == 0;
-}
-
 static void prepare(const struct boot *boot)
 {
     prctl(PR_SET_NAME, "agentix-writer");
     log_role("writer");
-    if (!lock(boot)) {
+    /* The keeper before this one, and its writer, have it until they end. */
+    if (!file_lock(boot->replies_handle, F_OFD_SETLKW)) {
         log_event(LOG_ERROR, "limits.replies_file cannot be locked: error %d", errno);
         _exit(BOOT_EXIT_SYSTEM);
     }

@@ -201,9 +201,37 @@ static void test_a_workflow_that_is_too_large_delays_no_other(void **state)
     }
     bench_intake(bench);
     assert_int_equal(flows[0]->state, WORKFLOW_DONE);
-    assert_status(STATUS_BUSY_SPACE, flows[0]->status);
+    assert_status(STATUS_BAD_FLOW_SIZE, flows[0]->status);
     assert_int_equal(flows[1]->state, WORKFLOW_ORDERING);
     assert_true(sched_next_us(&bench->sched, bench->now_us) <= bench->now_us);
+}
+
+/* What had been begun for the first one is not gone on with for the second. */
+static void test_the_place_of_one_that_is_too_large_is_ordered_for_the_next(void **state)
+{
+    (void)state;
+    start();
+    open_flow();
+    uint32_t place = index_of_flow;
+    for (uint32_t i = 0; i < 2; i++) {
+        flow->nodes[add(WORKFLOW_LLM)].max_tokens = i == 0 ? UINT32_MAX : 1;
+        output(i);
+    }
+    flow->state = WORKFLOW_ORDERING;
+    bench_intake(bench);
+    assert_int_equal(flow->state, WORKFLOW_DONE);
+    workflow_release(&bench->workflows, place);
+    open_flow();
+    assert_int_equal(index_of_flow, place);
+    add(WORKFLOW_INPUT);
+    uint32_t only = add(WORKFLOW_LLM);
+    say(3, 1), read_value(0);
+    output(only);
+    begin();
+    uint32_t at = row(1, (const uint32_t[]){5});
+    run();
+    check_row(at);
+    end_flow();
 }
 
 /* Its client broke off after FLOW_CLOSE, and came back before the scheduler had seen that. */
@@ -235,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_a_workflow_may_be_over_before_it_is_opened),
         cmocka_unit_test(test_a_row_has_the_status_of_its_first_output),
         cmocka_unit_test(test_a_workflow_that_is_too_large_delays_no_other),
+        cmocka_unit_test(test_the_place_of_one_that_is_too_large_is_ordered_for_the_next),
         cmocka_unit_test(test_a_close_of_the_connection_before_closes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,7 +198,7 @@ static void test_more_operators_than_fit_are_refused(void **state)
         const char prompt[] = {(char)('A' + i % 16), (char)('a' + i / 16), '\0'};
         output(llm(prompt));
     }
-    assert_status(STATUS_BUSY_SPACE, optimise(WORKFLOW_ORDER_AUTO, 16, UINT32_MAX));
+    assert_status(STATUS_BAD_FLOW_SIZE, optimise(WORKFLOW_ORDER_AUTO, 16, UINT32_MAX));
     flow.outputs_count--;
     assert_status(STATUS_OK, optimise(WORKFLOW_ORDER_AUTO, 16, UINT32_MAX));
     assert_int_equal(flow.order.ops_count, WORKFLOW_LLMS_MAX);

@@ -169,9 +169,29 @@ static void test_open_entries_are_never_given_up(void **state)
     assert_int_not_equal(prompt_cache_open(&cache, 1, &key), PROMPT_CACHE_NONE);
 }
 
+/* Those that wait get the value of a call that goes on; the next one calls anew. */
+static void test_after_a_doubt_nothing_is_found_that_was_there_or_under_way(void **state)
+{
+    const uint32_t value[] = {11};
+    (void)state;
+    start();
+    assert_true(keep(1, 10, 1) && keep(2, 20, PROMPT_CACHE_CHUNK + 1));
+    struct prompt_cache_key open = key_of(1, 11);
+    uint32_t entry = prompt_cache_open(&cache, 1, &open);
+    prompt_cache_doubt(&cache);
+    prompt_cache_check(&cache);
+    assert_int_equal(cache.known, 0);
+    assert_int_equal(cache.used_chunks, 0);
+    assert_int_equal(prompt_cache_find(&cache, &open), entry);
+    prompt_cache_fill(&cache, entry, value, 1);
+    assert_false(has(1, 10, 1) || has(1, 11, 1) || has(2, 20, PROMPT_CACHE_CHUNK + 1));
+    assert_true(keep(1, 11, 1) && has(1, 11, 1) && keep(1, 10, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_after_a_doubt_nothing_is_found_that_was_there_or_under_way),
         cmocka_unit_test(test_a_value_is_found_by_its_prompt),
         cmocka_unit_test(test_another_domain_finds_nothing),
         cmocka_unit_test(test_what_a_value_depends_on_is_in_the_key),

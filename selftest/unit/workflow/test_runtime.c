@@ -130,6 +130,39 @@ static void test_the_window_holds(void **state)
 }
 
 /* Alone, a workflow opens what the KV holds (400 tokens here); beside others, its window. */
+/* Of two workflows of one key, and of one without; each has more to call than that. */
+static void test_the_workflows_of_a_key_share_what_it_may_have(void **state)
+{
+    struct workflow *flows[FLOWS];
+    (void)state;
+    start();
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        open_flow();
+        flows[i] = flow;
+        flow->key = i < 2 ? 7 : CALL_NONE;
+        flow->calls_max = i < 2 ? 3 : UINT32_MAX;
+        for (uint32_t n = 0; n < 3; n++) {
+            uint32_t node = add(WORKFLOW_LLM);
+            say(3 + i, n);
+            output(node);
+        }
+        begin();
+        (void)row(1, NULL);
+    }
+    bench_intake(bench);
+    assert_int_equal(flows[0]->open_calls + flows[1]->open_calls, 3);
+    assert_int_equal(workflow_calls_of_key(&bench->workflows, 7), 3);
+    assert_int_equal(workflow_calls_of_key(&bench->workflows, CALL_NONE), 0);
+    assert_int_equal(flows[2]->open_calls, 3);
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        for (flow = flows[i]; flow->rows_open > 0;) {
+            (void)pass();
+            assert_true(flows[0]->open_calls + flows[1]->open_calls <= 3);
+        }
+        check_row(0);
+    }
+}
+
 static void test_alone_it_opens_what_the_kv_holds(void **state)
 {
     (void)state;
@@ -273,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_another_domain_fetches_nothing),
         cmocka_unit_test(test_a_lambda_is_asked_for),
         cmocka_unit_test(test_the_window_holds),
+        cmocka_unit_test(test_the_workflows_of_a_key_share_what_it_may_have),
         cmocka_unit_test(test_alone_it_opens_what_the_kv_holds),
         cmocka_unit_test(test_a_pass_looks_at_a_bounded_number_of_prompts),
         cmocka_unit_test(test_what_a_client_foresees_is_no_more_than_it_can_spend),

@@ -230,6 +230,9 @@ static int begin_anew(struct runner *r)
 static int take_refusal(struct runner *r)
 {
     const struct agx_fault *fault = agx_fault(&r->dial.agx);
+    if (!r->is_open && strcmp(fault->frame, "FLOW_OPEN") != 0) {
+        return EXIT_COMPLETE;               /* its workflow has ended: it goes to the next one */
+    }
     if (strcmp(fault->frame, "ROW") == 0 && fault->is_busy && fault->found < r->rows.count &&
         r->states[fault->found] == ROW_SENT) {
         r->states[fault->found] = ROW_TO_SEND;
@@ -252,6 +255,24 @@ static int take_refusal(struct runner *r)
     return dial_refused(fault);
 }
 
+/* An appliance that ends leaves the rest to the one that comes after the break. */
+static int end_flow(struct runner *r, const struct agx_flow_event *event)
+{
+    bool is_left = r->rows_done < r->rows.count && !r->is_ending;
+    enum status status = status_from_wire(event->code);
+    if (r->is_stale) {
+        return runner_open_again(r, true) == AGX_OK ? EXIT_COMPLETE : EXIT_REFUSED;
+    }
+    r->is_open = false;
+    r->is_done = !is_left || status != STATUS_GONE_SHUTDOWN;
+    if (is_left && r->is_done) {
+        fprintf(stderr, "agx flow: the workflow has ended, %" PRIu32 " of %" PRIu32 " rows are "
+                "done: %s\n", r->rows_done, r->rows.count, status_text(status));
+        r->code = EXIT_INCOMPLETE;
+    }
+    return EXIT_COMPLETE;
+}
+
 int runner_take(struct runner *r, const struct agx_event *event)
 {
     if (event->kind == AGX_REFUSED) {
@@ -270,7 +291,6 @@ int runner_take(struct runner *r, const struct agx_event *event)
     case AGX_FLOW_ROW_DONE:
         return end_row(r, event->flow);
     default:
-        r->is_done = !r->is_stale;
-        return r->is_done || runner_open_again(r, true) == AGX_OK ? EXIT_COMPLETE : EXIT_REFUSED;
+        return end_flow(r, event->flow);
     }
 }

@@ -10,7 +10,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, Lis
                     Optional, Sequence, Tuple, Union)
 
 from agentix import arguments, chat, frames, wire
-from agentix.errors import Error, Failed, ProtocolError, Refused
+from agentix.errors import SHUTDOWN, Error, Failed, ProtocolError, Refused
 from agentix.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ Piece = Union[str, List[int]]       # of an answer: text, or token ids
 FINISHES = {frames.LENGTH: "length", frames.EOS: "eos", frames.STOP_ID: "stop_id",
             frames.STOP_TEXT: "stop_text", frames.CANCELLED: "cancelled",
             frames.DEADLINE: "deadline", frames.FAILED: "failed"}
-SHUTDOWN = next(code for code, row in frames.STATUSES.items() if row[0] == "GONE_SHUTDOWN")
 
 
 class Drafts(NamedTuple):

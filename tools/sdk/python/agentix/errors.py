@@ -6,6 +6,9 @@ from typing import Any, Mapping, Optional, Union
 
 from agentix import frames
 
+# The appliance ends: what is left is the next one's, at the same address.
+SHUTDOWN = next(code for code, row in frames.STATUSES.items() if row[0] == "GONE_SHUTDOWN")
+
 
 class Error(Exception):
     """Of this package, all of them."""

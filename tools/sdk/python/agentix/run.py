@@ -16,7 +16,7 @@ from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, 
                     Generator, Iterable, List, Optional, Set, Union)
 
 from agentix import arguments, frames, submission, wire
-from agentix.errors import Error, Failed, ProtocolError, Refused
+from agentix.errors import SHUTDOWN, Error, Failed, ProtocolError, Refused
 
 if TYPE_CHECKING:
     from agentix.client import Client
@@ -289,9 +289,13 @@ class Run:
         self._close()
 
     def _finish(self, got: wire.Fields) -> None:
+        is_left = bool(self._open) or not self._is_fed
+        if is_left and got["status"] == SHUTDOWN:
+            self._rows_max = 0          # send() begins again at the appliance after the break
+            return
         self.client.end(self)
         whole = self._breaks == 0 and not self.is_resumed
-        if self._open:
+        if is_left:
             self.fail(Failed("the workflow", got["status"]))
         elif whole and got["rows"] != self.done or \
                 whole and got["digest"] != self._digest & (1 << 64) - 1:

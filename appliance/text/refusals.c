@@ -10,7 +10,7 @@
  *
  * Invariant: one line of printable ASCII, whatever names strangers choose.
  */
-#include "appliance/text/refused.h"
+#include "appliance/text/refusals.h"
 
 #include "appliance/log.h"
 #include "appliance/text/page/who.h"
@@ -60,8 +60,8 @@ static void add_interval(struct text *line, const struct net_refusal *refusal)
     }
 }
 
-void refused_line(struct text *line, const struct net_refusal *refusal,
-                  const struct refused_moment *moment)
+void refusals_line(struct text *line, const struct net_refusal *refusal,
+                  const struct refusals_moment *moment)
 {
     uint64_t ago_us = moment->now_us - refusal->at_us;
     begin(line, moment->wall_us - ago_us, refusal->at_us);
@@ -81,14 +81,14 @@ void refused_line(struct text *line, const struct net_refusal *refusal,
     text_add(line, "\n");
 }
 
-void refused_tell(struct net *net, const struct refused_moment *moment)
+void refusals_tell(struct net *net, const struct refusals_moment *moment)
 {
     struct net_refusal refusal;
-    char bytes[REFUSED_LINE_BYTES];
+    char bytes[REFUSALS_LINE_BYTES];
     struct text line;
     while (net_refusal_take(net, &refusal)) {
         text_init(&line, bytes, sizeof bytes);
-        refused_line(&line, &refusal, moment);
+        refusals_line(&line, &refusal, moment);
         log_line(bytes, line.length);
     }
     uint64_t left_out = net_refusal_take_left_out(net, moment->now_us);

@@ -4,14 +4,14 @@
 #include "config/base/text.h"
 #include "net/net.h"
 
-#define REFUSED_LINE_BYTES 512
+#define REFUSALS_LINE_BYTES 512
 
-struct refused_moment {
+struct refusals_moment {
     uint64_t wall_us, now_us;
 };
 
 /* One line, with its line end. */
-void refused_line(struct text *line, const struct net_refusal *refusal,
-                  const struct refused_moment *moment);
+void refusals_line(struct text *line, const struct net_refusal *refusal,
+                  const struct refusals_moment *moment);
 /* Writes what net has noted since to the log. At most NET_REFUSALS_PER_SECOND + 1 lines. */
-void refused_tell(struct net *net, const struct refused_moment *moment);
+void refusals_tell(struct net *net, const struct refusals_moment *moment);

@@ -4,9 +4,11 @@
  * Bounds: at most NET_REFUSALS_PER_SECOND are noted; the others are counted. A flood of strangers
  * makes neither a long log nor long passes.
  */
-#include "net/auth/refusal.h"
+#include "net/auth/refusals.h"
 
 #include <string.h>
+
+#include "net/net.h"
 
 #define SECOND_US UINT64_C(1000000)
 

@@ -5,16 +5,16 @@
  */
 #include "selftest/unit/test.h"
 
-#include "appliance/text/refused.h"
+#include "appliance/text/refusals.h"
 
-static char bytes[REFUSED_LINE_BYTES];
+static char bytes[REFUSALS_LINE_BYTES];
 
 static const char *line_of(const struct net_refusal *refusal)
 {
-    const struct refused_moment moment = {UINT64_C(1795521787123000), 5512123456};
+    const struct refusals_moment moment = {UINT64_C(1795521787123000), 5512123456};
     struct text line;
     text_init(&line, bytes, sizeof bytes);
-    refused_line(&line, refusal, &moment);
+    refusals_line(&line, refusal, &moment);
     assert_false(line.cut);
     text_terminate(&line);
     return bytes;

@@ -5,7 +5,7 @@
  */
 #include "selftest/unit/test.h"
 
-#include "net/auth/refusal.h"
+#include "net/net.h"
 
 static struct net net;
 static struct net_refusal got;
