@@ -134,7 +134,8 @@ def test_without_an_appliance_requests_are_refused_until_it_is_back():
         wait_for(lambda: any("cannot be reached: " in line for line in d.lines), "the log says so")
         wait_for(lambda: ": cannot connect: Connection refused" in d.ask("GET", "/health").text,
                  "clients are told the cause")
-        assert a.to in d.ask("GET", "/health").text
+        assert a.to not in d.ask("GET", "/health").text
+        assert any(a.to + ": cannot connect" in line for line in d.lines), "the log says where"
         with again(a):
             wait_for(lambda: d.ask("GET", "/health").status == 200, "the door is back")
             assert d.right(CHAT, chat("Hello"))

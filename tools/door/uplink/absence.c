@@ -6,7 +6,8 @@
 #include <string.h>
 
 /*
- * What: tries come every half second and causes seldom change, so only a change is a line.
+ * What: tries come every half second and causes seldom change, so only a change is a line. Clients
+ * are told the cause; the log says where the appliance was looked for, too.
  * Why not from the status of an uplink: a spare one that is refused is no absence.
  */
 
@@ -23,11 +24,12 @@ void absence_note(const struct door *door, struct domain *domain, enum agx_resul
 {
     char text[sizeof domain->absence];
     bool has_cause = result == AGX_ERROR_CONNECT || result == AGX_ERROR_SYSTEM;
-    snprintf(text, sizeof text, "%.100s: %s%s%s%s", door->appliance, agx_result_text(result),
-             has_cause ? ": " : "", has_cause ? strerror(cause) : "", hint_of(result, cause));
+    snprintf(text, sizeof text, "%s%s%s", agx_result_text(result), has_cause ? ": " : "",
+             has_cause ? strerror(cause) : "");
     if (strcmp(text, domain->absence) != 0) {
         memcpy(domain->absence, text, sizeof text);
-        fprintf(stderr, "agentix-door: the appliance cannot be reached: %s\n", text);
+        fprintf(stderr, "agentix-door: the appliance cannot be reached: %s: %s%s\n",
+                door->appliance, text, hint_of(result, cause));
     }
 }
 
