@@ -58,7 +58,7 @@ def answers(*settings):
 
 
 def test_tokens_are_those_without_drafts():
-    right, none, _ = answers()
+    right, none, _ = answers("sched.speculate=0")
     assert none["draft_tokens"] == 0
     for most in (1, 4, 15):
         tokens, stats, events = answers("sched.speculate=%d" % most)

@@ -58,7 +58,8 @@ static void refuse_row(struct sim *sim, struct sim_flow *flow, const struct wire
         flow->bad_rows--;
         return;
     }
-    REQUIRE((is_twice && row->copies > 1) || fault->status == STATUS_BUSY_ROWS,
+    bool is_late = fault->status == STATUS_BUSY_DRAINING && sim->orders.drain;
+    REQUIRE((is_twice && row->copies > 1) || fault->status == STATUS_BUSY_ROWS || is_late,
             "row %u of workflow %llx is refused: %s", row->number,
             (unsigned long long)flow->flow_id, status_text(fault->status));
     row->state = --row->copies > 0 ? SIM_ROW_SENT : SIM_ROW_FREE;
@@ -76,8 +77,6 @@ static bool may_refuse_row(const struct sim *sim, const struct sim_flow *flow,
     case STATUS_BAD_FLOW_UNKNOWN:
         return flow->is_over || sim->loop.sched.engine_failed || sim->orders.drain ||
                (flow->is_closed && flow->bad_rows > 0);
-    case STATUS_BUSY_DRAINING:
-        return sim->orders.drain;
     default:
         return false;
     }
