@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "appliance/boot/boot.h"
-#include "appliance/boot/confine.h"
 #include "appliance/boot/inherited.h"
 #include "appliance/boot/listen.h"
 #include "appliance/boot/model_digest.h"
 #include "appliance/boot/plan.h"
 #include "appliance/boot/init/init.h"
+#include "appliance/keeper/confine.h"
 #include "appliance/keeper/keeper.h"
+#include "appliance/keeper/replies/file.h"
 #include "appliance/keeper/upgrade/launcher.h"
 #include "appliance/keeper/upgrade/likeness.h"
 #include "appliance/keeper/upgrade/taker.h"
@@ -159,7 +160,8 @@ static enum boot_exit prepare(struct boot *boot, enum mode mode,
     if (exit_status != BOOT_EXIT_OK || mode == MODE_CHECK) {
         return exit_status;
     }
-    return boot_reserve(boot);
+    exit_status = boot_reserve(boot);
+    return exit_status == BOOT_EXIT_OK ? replies_file_load(boot) : exit_status;
 }
 
 static enum boot_exit run(struct boot *boot, enum mode mode, const struct post_settings *selftest)

@@ -19,7 +19,6 @@
 #include "appliance/log.h"
 #include "appliance/loop.h"
 #include "appliance/boot/plan.h"
-#include "appliance/keeper/replies/file.h"
 #include "kernels/cuda/plan.h"
 
 #define LOUD_BYTES (64u << 20)      /* a model this large logs the progress of its loading */
@@ -368,9 +367,6 @@ enum boot_exit boot_reserve(struct boot *boot)
     enum boot_exit exit_status = reserve_shared(boot);
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = reserve_kept(boot);
-    }
-    if (exit_status == BOOT_EXIT_OK) {
-        exit_status = replies_file_load(boot);
     }
     if (exit_status == BOOT_EXIT_OK) {
         exit_status = map_kind(boot, &boot->model_arena, MEMORY_MODEL);

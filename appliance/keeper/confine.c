@@ -6,7 +6,7 @@
  * little to give.
  * Owner: the keeper, before it forks; `--check` and `--selftest` read as it does.
  */
-#include "appliance/boot/confine.h"
+#include "appliance/keeper/confine.h"
 
 #include <unistd.h>
 
