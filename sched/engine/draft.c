@@ -38,7 +38,8 @@
 #define SLOT_PARTS   32             /* a step counts for one of so many */
 #define SLOTS_ONE    256            /* of a mean number of slots */
 #define SLOT_SHARE   11             /* a slot is guessed to be a round, by rows and so many; */
-#define GUESS_SLOTS  1              /* the guess counts as so much variance of slots, */
+#define GUESS_PARTS  16             /* the guess counts as a slot's variance, by so many: it is far
+                                       off where weights lie in a cache; */
 #define GUESS_RANGE  11             /* and is at most so many times wrong: other processes take time
                                        of the CPUs, too */
 #define ROUND_NS_MAX UINT64_C(1000000000)
@@ -71,7 +72,7 @@ static void fill_text(struct sched_engine *engine, uint32_t row)
 /* Nanoseconds of a slot: the guess counts as if it had been seen, too. */
 static int64_t slope_ns(int64_t covariance, int64_t variance, int64_t guess_ns)
 {
-    int64_t known = GUESS_SLOTS * SLOTS_ONE * SLOTS_ONE;
+    int64_t known = SLOTS_ONE * SLOTS_ONE / GUESS_PARTS;
     return (covariance + guess_ns * (known / SLOTS_ONE)) * SLOTS_ONE / (variance + known);
 }
 
