@@ -12,10 +12,10 @@
 
 #include "appliance/boot/files.h"
 #include "appliance/boot/listen.h"
+#include "appliance/keeper/replies/file.h"
 #include "appliance/keeper/upgrade/giver.h"
 #include "appliance/keeper/upgrade/taker.h"
 #include "appliance/log.h"
-#include "appliance/keeper/replies/file.h"
 #include "appliance/seal/keeper.h"
 #include "appliance/seal/rights.h"
 

@@ -89,29 +89,24 @@ class Wider:
 
 
 def write_keys(out: gguf.GGUFWriter, wider: Wider) -> None:
-    out.add_name(wider.value("general.name") + "-wide")
-    out.add_license(wider.value("general.license"))
-    out.add_context_length(wider.number("context_length"))
-    out.add_embedding_length(wider.width)
-    out.add_block_count(wider.layers)
-    out.add_feed_forward_length(wider.ffn)
-    out.add_head_count(wider.heads)
-    out.add_head_count_kv(wider.kv_heads)
-    out.add_rope_dimension_count(wider.number("rope.dimension_count"))
-    out.add_rope_freq_base(wider.number("rope.freq_base"))
-    out.add_layer_norm_rms_eps(wider.number("attention.layer_norm_rms_epsilon")
-                               * wider.own_width / wider.width)
-    out.add_vocab_size(wider.number("vocab_size"))
-    out.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
-    out.add_tokenizer_model(wider.value("tokenizer.ggml.model"))
-    out.add_token_list(wider.value("tokenizer.ggml.tokens"))
-    out.add_token_scores(wider.value("tokenizer.ggml.scores"))
-    out.add_token_types(wider.value("tokenizer.ggml.token_type"))
-    out.add_bos_token_id(wider.value("tokenizer.ggml.bos_token_id"))
-    out.add_eos_token_id(wider.value("tokenizer.ggml.eos_token_id"))
-    out.add_unk_token_id(wider.value("tokenizer.ggml.unknown_token_id"))
-    out.add_add_bos_token(wider.value("tokenizer.ggml.add_bos_token"))
-    out.add_add_space_prefix(wider.value("tokenizer.ggml.add_space_prefix"))
+    """Those of the model, but for the shape."""
+    changed = {
+        "general.name": wider.value("general.name") + "-wide",
+        "general.file_type": gguf.LlamaFileType.MOSTLY_Q8_0.value,
+        "llama.embedding_length": wider.width,
+        "llama.block_count": wider.layers,
+        "llama.feed_forward_length": wider.ffn,
+        "llama.attention.head_count": wider.heads,
+        "llama.attention.head_count_kv": wider.kv_heads,
+        "llama.attention.layer_norm_rms_epsilon":
+            wider.number("attention.layer_norm_rms_epsilon") * wider.own_width / wider.width,
+    }
+    for key, field in wider.file.fields.items():
+        if key.startswith("GGUF.") or key == "general.architecture":    # the writer's own
+            continue
+        kinds = field.types
+        out.add_key_value(key, changed.get(key, field.contents()), kinds[0],
+                          sub_type=kinds[-1] if len(kinds) > 1 else None)
 
 
 def add_quantized(out: gguf.GGUFWriter, name: str, matrix: numpy.ndarray) -> None:

@@ -58,19 +58,15 @@ static uint64_t replies_file_of(const struct boot *boot)
     return fnv_add_words(FNV_START, facts, sizeof facts);
 }
 
-static uint64_t shape_of(const struct boot *boot)
+/* Of the counts, which `likeness` has, and of what follows from options and model. */
+static uint64_t shape_of(const struct boot *boot, const struct upgrade_likeness *likeness)
 {
     const struct limits *limits = &boot->limits;
-    const uint64_t file = replies_file_of(boot);
-    const uint32_t facts[] = {
-        limits->programs, limits->tenants, limits->calls, limits->connections,
-        limits->calls_per_connection, limits->calls_per_program, limits->calls_per_key,
-        limits->context_tokens, limits->vocab_tokens, limits->top_logprobs, limits->logprob_tokens,
-        limits->frame_bytes, limits->send_bytes, limits->replies, limits->reply_tokens,
-        limits->commands,
-    };
-    uint64_t digest = fnv_add_words(fnv_add_words(FNV_START, facts, sizeof facts), &file,
-                                    sizeof file);
+    const uint32_t others[] = {limits->vocab_tokens, limits->logprob_tokens, limits->frame_bytes,
+                               limits->commands};
+    uint64_t digest = fnv_add_words(FNV_START, likeness->counts, sizeof likeness->counts);
+    digest = fnv_add_words(digest, others, sizeof others);
+    digest = fnv_add_words(digest, &likeness->replies_file, sizeof likeness->replies_file);
     for (uint32_t i = 0; i < boot->plan.rows_count; i++) {
         const struct memory_plan_row *row = &boot->plan.rows[i];
         if (row->kind == MEMORY_KEPT) {
@@ -111,10 +107,11 @@ uint64_t upgrade_own_program(void)
 void upgrade_likeness_fill(struct upgrade_likeness *likeness, const struct boot *boot)
 {
     *likeness = (struct upgrade_likeness){
-        .layout = net_kept_layout(), .shape = shape_of(boot), .model = model_of(boot),
+        .layout = net_kept_layout(), .model = model_of(boot),
         .kept_bytes = memory_plan_bytes(&boot->plan, MEMORY_KEPT),
         .replies_file = replies_file_of(boot), .pockets = boot->pockets.count};
     fill_counts(likeness->counts, &boot->limits);
+    likeness->shape = shape_of(boot, likeness);
 }
 
 /* The options that differ, as far as there is room; others follow from them. */

@@ -4,10 +4,9 @@
 Types, and what has room on the wire; which values are allowed says the appliance (Refused)."""
 from __future__ import annotations
 
-import asyncio
 import math
 import os
-from typing import Any, Coroutine
+from typing import Any
 
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 
@@ -50,11 +49,3 @@ def token_ids(name: str, value: Any) -> list[int]:
         raise TypeError(f"{name}: a text, token ids or a conversation is needed, not {value!r}")
     label = f"{name}: token id"
     return [whole(label, each) for each in value]
-
-
-def background(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """A task of ours that a program leaves behind when it forgets close(): the client warns of that
-    (ResourceWarning), and asyncio need not complain of a task that the program does not know."""
-    task = asyncio.get_running_loop().create_task(coroutine)
-    setattr(task, "_log_destroy_pending", False)
-    return task

@@ -9,7 +9,7 @@ import struct
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Generator, Iterable, List, NamedTuple,
                     Optional, Sequence, Tuple, Union)
 
-from agentix import arguments, chat, frames, wire
+from agentix import arguments, chat, frames, tasks, wire
 from agentix.errors import SHUTDOWN, Error, Failed, ProtocolError, Refused
 from agentix.sampling import Sampling
 
@@ -187,7 +187,7 @@ class Call:
 
     def start(self, room: asyncio.Semaphore) -> None:
         """When there is room among the calls of the connection; at once, if there is."""
-        self._starting = arguments.background(self._start(room))
+        self._starting = tasks.background(self._start(room))
 
     async def _start(self, room: asyncio.Semaphore) -> None:
         async with room:

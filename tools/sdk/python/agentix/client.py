@@ -17,7 +17,7 @@ import warnings
 from typing import (Any, Callable, Deque, Dict, Iterable, Optional, Protocol, Sequence, Set, Tuple,
                     Union)
 
-from agentix import arguments, frames, wire
+from agentix import arguments, frames, tasks, wire
 from agentix.call import Call, Prompted, Stream
 from agentix.chat import Format, Message, Prompt
 from agentix.connection import Connection, Key, affinity_key
@@ -86,7 +86,7 @@ class Client:
 
     async def open(self) -> Client:
         await self._connect()
-        self._serving = arguments.background(self._serve())
+        self._serving = tasks.background(self._serve())
         self._room = asyncio.Semaphore(self.welcome["calls_per_connection_max"])
         return self
 

@@ -15,7 +15,7 @@ import sys
 from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Coroutine, Dict,
                     Generator, Iterable, List, Optional, Set, Union)
 
-from agentix import arguments, frames, submission, wire
+from agentix import frames, submission, tasks, wire
 from agentix.errors import SHUTDOWN, Error, Failed, ProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Run:
         self._tasks: Set[asyncio.Task[Any]] = set()
         self._room, self._news = asyncio.Event(), asyncio.Event()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._feeding = arguments.background(self._feed())
+        self._feeding = tasks.background(self._feed())
 
     # ---- for the caller --------------------------------------------------------------------------
 

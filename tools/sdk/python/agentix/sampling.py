@@ -14,10 +14,6 @@ _MORE = struct.Struct("<" + "".join(frames.PARTS["call_more"].values()))
 _BIAS = struct.Struct("<" + "".join(frames.PARTS["call_bias"].values()))
 
 
-NUMBERS = ("temperature", "top_p", "min_p", "repeat_penalty", "presence_penalty",
-           "frequency_penalty")
-
-
 def _stops(stop: Any) -> Tuple[Stop, ...]:
     if isinstance(stop, (bytes, bytearray)) or not (
             isinstance(stop, (str, int)) or hasattr(stop, "__iter__")):
@@ -60,8 +56,9 @@ class Sampling:
     def __post_init__(self) -> None:
         self._set("stop", _stops(self.stop))
         self._set("logit_bias", _biases(self.logit_bias))
-        for name in NUMBERS:
-            self._set(name, arguments.number(name, getattr(self, name)))
+        for field in dataclasses.fields(self):
+            if field.type == "float":
+                self._set(field.name, arguments.number(field.name, getattr(self, field.name)))
         self._set("top_k", arguments.whole("top_k", self.top_k))
         if self.logprobs is not None:
             self._set("logprobs", arguments.whole("logprobs", self.logprobs, 0xff))
