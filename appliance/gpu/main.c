@@ -19,6 +19,7 @@
 #include "appliance/gpu/order.h"
 #include "kernels/cuda/driver/blas.h"
 #include "kernels/cuda/driver/images.h"
+#include "kernels/cuda/queue.h"
 
 STATIC_ASSERT(GPU_NAME_BYTES == DEVICE_NAME_BYTES, "a name fits the page");
 
@@ -50,15 +51,35 @@ static void report(struct gpu_page *page, const struct opened *opened)
     page->report.free_bytes = device->free_bytes;
 }
 
+/* Takes what a worker's driver and library take beside the plan: streams, the code of our kernels
+ * and of cuBLAS, which has hundreds of MB. What is free behind that is what a plan may have. */
+static enum status take_and_measure(struct opened *opened, const char *cublas_library,
+                                    struct config_error *error)
+{
+    static struct blas blas;
+    static struct gpu_queue queue, beside[2];
+    TRY(blas_open(&blas, cublas_library, error));
+    TRY(gpu_open(&queue, &opened->driver, &opened->device, error));
+    gpu_open_beside(&beside[0], &queue);
+    gpu_open_beside(&beside[1], &queue);
+    TRY(gpu_check(&beside[1], error));
+    enum status status = blas.library != NULL ? blas_load(&blas) : STATUS_OK;
+    if (status != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cuBLAS: does not start: %s",
+                 status_text(status));
+        return status;
+    }
+    return device_measure(&opened->device, &opened->driver, error);
+}
+
 static int order_probe(struct gpu_page *page)
 {
     static struct config_error error;
     static struct opened opened;
-    static struct blas blas;
     prctl(PR_SET_NAME, "agentix-gpu");
     enum status status = opened_init(&opened, page, &error);
     if (status == STATUS_OK) {
-        status = blas_open(&blas, page->cublas_library, &error);
+        status = take_and_measure(&opened, page->cublas_library, &error);
     }
     if (status == STATUS_OK) {
         report(page, &opened);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the worker role on a GPU: opens the device, loads the model to it, runs a first step of its
- * own, seals itself, runs steps.
+ * What: the worker role on a GPU: opens the device, loads the model to it, rehearses, seals itself,
+ * runs steps.
  *
  * Invariants: nothing is allocated on the device after the start. A descriptor that was handed over
  * is closed once it has been read or mapped, so that it cannot be again. What keeper and core write
@@ -17,6 +17,7 @@
 #include "config/base/assert.h"
 #include "appliance/boot/exit.h"
 #include "appliance/gpu/order.h"
+#include "appliance/gpu/rehearsal.h"
 #include "appliance/gpu/seal.h"
 #include "appliance/log.h"
 #include "appliance/runner.h"
@@ -128,33 +129,18 @@ static void explain(struct worker *worker, struct config_error *error)
     }
 }
 
-/* Feeds one token and then the sampled one: so the driver does now what it does only at its first
- * computation, and weights that are not finite show. */
-static void fill_first_step(const struct step *step)
+/* So the driver does now what it does only at the first use of something, and weights that are not
+ * finite show. */
+static enum status rehearse(struct worker *worker, struct config_error *error)
 {
-    uint32_t rounds = step->layout.steps_max < 2 ? 1 : 2;
-    *step_header(step) = (struct step_header){.rows_count = 1, .rows_active = 1, .tokens_count = 1};
-    *step_row(step, 0) = (struct step_row){
-        .tokens_count = 1, .decode_steps = rounds, .blocks_count = 1,
-        .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
-}
-
-static enum status run_first_step(struct worker *worker, struct config_error *error)
-{
-    struct arena arena;
-    struct step step = {.layout = worker->step.layout};
-    if (arena_map(&arena, step.layout.total_bytes, false) != STATUS_OK) {
-        snprintf(error->text, sizeof error->text, "cannot reserve a step");
-        return STATUS_CONFIG_MEMORY;
-    }
-    step.base = arena_take(&arena, 1, step.layout.total_bytes);
-    fill_first_step(&step);
-    enum status status = gpu_engine_run(worker->engine, &step);
-    bool is_finite = step_out(&step, 0)->result == STEP_ROW_OK;
-    munmap(arena.base, arena.size_bytes);
-    if (status != STATUS_OK) {
+    const struct rehearsal rehearsal = {.engine = worker->engine,
+                                        .settings = &worker->orders.serve.settings,
+                                        .layout = &worker->step.layout};
+    bool is_finite;
+    enum status status = rehearsal_run(&rehearsal, &is_finite, error);
+    if (status != STATUS_OK && error->text[0] == '\0') {
         explain(worker, error);
-    } else if (!is_finite) {
+    } else if (status == STATUS_OK && !is_finite) {
         snprintf(error->text, sizeof error->text, "%s: its first logits are not finite",
                  worker->source.name);
         status = STATUS_CONFIG_MODEL;
@@ -177,7 +163,7 @@ static enum status start(struct worker *worker, struct config_error *error)
     TRY(scan_model(worker, error));
     TRY(start_engine(worker, error));
     worker->runner.engine = worker->engine;
-    return run_first_step(worker, error);
+    return rehearse(worker, error);
 }
 
 int order_serve(struct gpu_page *page)

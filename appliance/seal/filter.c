@@ -54,6 +54,8 @@ static void emit_verdict(struct bpf_code *code, enum filter_verdict verdict)
         [FILTER_ALLOW] = SECCOMP_RET_ALLOW,
         [FILTER_KILL] = SECCOMP_RET_KILL_PROCESS,
         [FILTER_NO_CALL] = SECCOMP_RET_ERRNO | ENOSYS,
+        [FILTER_REFUSE] = SECCOMP_RET_ERRNO | EACCES,
+        [FILTER_TRAP] = SECCOMP_RET_TRAP,
     };
     emit(code, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, actions[verdict]));
 }
@@ -131,11 +133,21 @@ uint32_t filter_calls_count(const struct filter *filter)
     return count;
 }
 
-enum status filter_load(const struct filter *filter, const int *values)
+static enum status load(const struct filter *filter, const int *values, unsigned flags)
 {
     static struct bpf_code code;
     write_code(&code, filter, values);
     const struct sock_fprog given = {(unsigned short)code.count, code.instructions};
-    long loaded = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &given);
+    long loaded = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &given);
     return loaded == 0 ? STATUS_OK : STATUS_DEVICE_IO;
+}
+
+enum status filter_load(const struct filter *filter, const int *values)
+{
+    return load(filter, values, SECCOMP_FILTER_FLAG_TSYNC);
+}
+
+enum status filter_load_own(const struct filter *filter, const int *values)
+{
+    return load(filter, values, 0);
 }

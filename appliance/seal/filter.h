@@ -15,6 +15,9 @@ enum filter_verdict {
     FILTER_ALLOW,
     FILTER_KILL,                        /* the process ends by SIGSYS */
     FILTER_NO_CALL,                     /* as on a kernel that has no such call: ENOSYS */
+    FILTER_REFUSE,                      /* EACCES */
+    FILTER_TRAP,                        /* SIGSYS, for a handler that says which call it was; it
+                                           ends a process whose thread blocks that signal */
 };
 
 /* The kernel reads 32 bits of each argument that is checked: all are of type int, or flags. */
@@ -45,5 +48,8 @@ struct filter {
 
 /* Binds every thread of this process, for ever. If the result is not OK, errno says why. */
 MUST_CHECK enum status filter_load(const struct filter *filter, const int *values);
+/* The same for this thread, and those that it will start. Of several filters that have a verdict
+ * on a call, the stricter one holds: KILL, TRAP, REFUSE and NO_CALL, ALLOW. */
+MUST_CHECK enum status filter_load_own(const struct filter *filter, const int *values);
 /* Number of different calls that rules name; the rules of one call stand together. */
 uint32_t filter_calls_count(const struct filter *filter);

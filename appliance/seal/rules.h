@@ -7,6 +7,8 @@
 
 #define ALLOW(name, ...)    {SYS_##name, {__VA_ARGS__}, FILTER_ALLOW}
 #define KILL(name, ...)     {SYS_##name, {__VA_ARGS__}, FILTER_KILL}
+#define REFUSE(name, ...)   {SYS_##name, {__VA_ARGS__}, FILTER_REFUSE}
+#define TRAP(name, ...)     {SYS_##name, {__VA_ARGS__}, FILTER_TRAP}
 #define NO_CALL(name, ...)  {SYS_##name, {__VA_ARGS__}, FILTER_NO_CALL}
 #define IS(argument, value) {FILTER_VALUE, argument, value}
 #define HAS(argument, bits) {FILTER_BITS, argument, bits}

@@ -49,6 +49,18 @@ def test_a_device_is_reported_by_name():
     assert status == 0 and said.count(' gpu name="soft" arch=soft driver=13.0 ') == 1, said
 
 
+def test_memory_is_what_the_library_leaves():
+    """A plan may have what is free behind cuBLAS, whose code is hundreds of MB on a chip."""
+    taken = {"SOFTGPU_BLAS_MEMORY": str(100 << 20)}
+    for library, free in ((ON_SOFT[1], 156), ("engine.cublas_library=none", 256)):
+        status, said = check("engine.kind=cuda", NOISE, ON_SOFT[0], library, **taken)
+        assert status == 0 and " free_mib=%d" % free in said, said
+    said = refusal(*ON_SOFT, NOISE, SOFTGPU_BLAS_MEMORY=str(255 << 20))
+    assert "1.0 of 256.0 MiB are free" in said, said
+    said = refusal(*ON_SOFT, NOISE, SOFTGPU_BLAS_MEMORY=str(257 << 20))
+    assert "cuBLAS: does not start: " in said, said
+
+
 def test_each_of_several_devices_is_looked_at():
     status, said = check("engine.kind=cuda", "engine.devices=2,0", *ON_SOFT, SOFTGPU_DEVICES="3")
     assert status == 0 and said.count("gpu device=") == 2, said

@@ -65,10 +65,17 @@ enum status blas_open(struct blas *blas, const char *library, struct config_erro
                : STATUS_OK;
 }
 
+enum status blas_load(struct blas *blas)
+{
+    return blas_status(blas->cublasCreate_v2(&blas->handle));
+}
+
 enum status blas_start(struct blas *blas, struct CUstream_st *stream, uint64_t workspace)
 {
+    if (blas->handle == NULL) {
+        TRY(blas_load(blas));
+    }
     /* The stream first: setting it resets the workspace. */
-    TRY(blas_status(blas->cublasCreate_v2(&blas->handle)));
     TRY(blas_status(blas->cublasSetStream_v2(blas->handle, stream)));
     TRY(blas_status(blas->cublasSetWorkspace_v2(blas->handle, (void *)(uintptr_t)workspace,
                                                 BLAS_WORKSPACE_BYTES)));

@@ -44,8 +44,11 @@ struct blas {
  * names the first. BLAS_NONE: blas->library stays NULL, and no other function may be called. */
 MUST_CHECK enum status blas_open(struct blas *blas, const char *library,
                                  struct config_error *error);
-/* BOOT_ONLY. Every product goes to `stream` and uses BLAS_WORKSPACE_BYTES at the device address
- * `workspace`, aligned to 256. A context must be current. */
+/* BOOT_ONLY. The library loads its kernels, which take memory of the device. A context must be
+ * current. */
+MUST_CHECK enum status blas_load(struct blas *blas);
+/* BOOT_ONLY. The same, if it has not been done. Every product goes to `stream` and uses
+ * BLAS_WORKSPACE_BYTES at the device address `workspace`, aligned to 256. */
 MUST_CHECK enum status blas_start(struct blas *blas, struct CUstream_st *stream,
                                   uint64_t workspace);
 void blas_close(struct blas *blas);

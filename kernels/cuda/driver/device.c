@@ -54,17 +54,23 @@ static enum status choose_arch(struct device *device, struct config_error *error
     return STATUS_CONFIG_GPU_IMAGE;
 }
 
-static enum status open_context(struct device *device, const struct driver *driver, int handle,
-                                struct config_error *error)
+enum status device_measure(struct device *device, const struct driver *driver,
+                           struct config_error *error)
 {
     size_t free_bytes = 0, total_bytes = 0;
-    STEP(cuDevicePrimaryCtxSetFlags, handle, DRIVER_CONTEXT_BLOCKING | DRIVER_CONTEXT_KEEPS_LOCAL);
-    STEP(cuDevicePrimaryCtxRetain, &device->context, handle);
-    STEP(cuCtxSetCurrent, device->context);
     STEP(cuMemGetInfo, &free_bytes, &total_bytes);
     device->free_bytes = free_bytes;
     device->memory_bytes = total_bytes;
     return STATUS_OK;
+}
+
+static enum status open_context(struct device *device, const struct driver *driver, int handle,
+                                struct config_error *error)
+{
+    STEP(cuDevicePrimaryCtxSetFlags, handle, DRIVER_CONTEXT_BLOCKING | DRIVER_CONTEXT_KEEPS_LOCAL);
+    STEP(cuDevicePrimaryCtxRetain, &device->context, handle);
+    STEP(cuCtxSetCurrent, device->context);
+    return device_measure(device, driver, error);
 }
 
 static enum status refuse_number(uint32_t number, int count, struct config_error *error)

@@ -21,7 +21,7 @@ struct device {
     uint32_t processors;
     uint32_t shared_bytes_max;      /* for a thread block that requests it */
     bool corrects_errors;           /* ECC */
-    uint64_t memory_bytes, free_bytes;  /* free: after the context */
+    uint64_t memory_bytes, free_bytes;  /* free: when it was measured last */
     struct CUctx_st *context;       /* current */
 };
 
@@ -29,3 +29,6 @@ struct device {
  * refusal names the call and its result. */
 MUST_CHECK enum status device_open(struct device *device, const struct driver *driver,
                                    uint32_t number, struct config_error *error);
+/* BOOT_ONLY. Reads again how much memory is free; device_open() has done so behind the context. */
+MUST_CHECK enum status device_measure(struct device *device, const struct driver *driver,
+                                      struct config_error *error);

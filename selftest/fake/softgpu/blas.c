@@ -156,7 +156,12 @@ static bool run_product(const void *arguments)
 
 unsigned cublasCreate_v2(struct cublasContext **handle)
 {
-    *handle = calloc(1, sizeof **handle);
+    uint64_t bytes = soft_environment("SOFTGPU_BLAS_MEMORY", 0);
+    void *code;
+    pthread_mutex_lock(&soft_lock);
+    bool has_room = bytes == 0 || soft_reserve(PLACE_DEVICE, &code, bytes) == DRIVER_SUCCESS;
+    pthread_mutex_unlock(&soft_lock);
+    *handle = has_room ? calloc(1, sizeof **handle) : NULL;
     return *handle == NULL ? BLAS_ALLOC_FAILED : BLAS_SUCCESS;
 }
 
@@ -213,6 +218,7 @@ static unsigned submit(struct cublasContext *handle, const struct product *p)
     if (soft_error() != 0 || soft_fault_strikes(FAULT_LAUNCH)) {
         return BLAS_EXECUTION_FAILED;
     }
+    soft_first("product-%dx%dx%d", p->m, p->n, p->k);
     return soft_submit(handle->stream, run_product, p, sizeof *p) == DRIVER_SUCCESS
                ? BLAS_SUCCESS
                : BLAS_EXECUTION_FAILED;

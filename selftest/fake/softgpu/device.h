@@ -33,6 +33,9 @@ uint64_t soft_environment(const char *name, uint64_t fallback);
 /* Of a list, the number of this device. */
 uint64_t soft_environment_of(const char *name, uint32_t device, uint64_t fallback);
 
+/* first.c: with SOFTGPU_OPENS, opens a file when this is used first. The caller has the lock. */
+void soft_first(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* fault.c */
 void soft_faults_init(void);
 void soft_faults_of(uint32_t device);               /* which this process has opened */
@@ -65,6 +68,7 @@ void soft_streams_free(void);                       /* all have been destroyed *
 unsigned soft_submit(struct CUstream_st *stream, bool (*run)(const void *arguments),
                      const void *arguments, size_t bytes);
 unsigned soft_wait_all(void);
+uint32_t soft_stream_number(const struct CUstream_st *stream);
 unsigned soft_stream_create(struct CUstream_st **stream);
 unsigned soft_stream_destroy(struct CUstream_st *stream);
 unsigned soft_stream_query(struct CUstream_st *stream);

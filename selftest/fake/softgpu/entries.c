@@ -28,19 +28,26 @@ static struct {
 } device;
 static _Thread_local struct CUctx_st *current;
 
+/* Takes the lock. */
+static unsigned enter_uncounted(void)
+{
+    pthread_mutex_lock(&soft_lock);
+    return !device.is_initialized ? SOFT_NOT_INITIALIZED
+           : current == NULL      ? soft_refuse(SOFT_INVALID_CONTEXT, "no current context")
+                                  : soft_error();
+}
+
 /* Takes the lock, and counts a call for the faults. */
 static unsigned enter(void)
 {
-    pthread_mutex_lock(&soft_lock);
+    unsigned error = enter_uncounted();
     if (soft_fault_strikes(FAULT_STICKY)) {
         soft_fail(DRIVER_ILLEGAL_ADDRESS);
     }
     if (soft_fault_strikes(FAULT_LOST)) {
         soft_fail(DRIVER_DEVICE_UNAVAILABLE);
     }
-    return !device.is_initialized ? SOFT_NOT_INITIALIZED
-           : current == NULL      ? soft_refuse(SOFT_INVALID_CONTEXT, "no current context")
-                                  : soft_error();
+    return error != 0 ? error : soft_error();
 }
 
 static unsigned leave(unsigned result)
@@ -248,6 +255,8 @@ static unsigned soft_cuMemHostUnregister(void *memory)
 
 /* ---- copies and fills ---- */
 
+#define LARGE_BYTES (64u << 10)     /* a driver copies few bytes by other ways than many */
+
 struct copy {
     uint8_t *to;
     const uint8_t *from;
@@ -273,12 +282,15 @@ struct end {                        /* of a copy: destination or source */
 static unsigned submit_copy(struct CUstream_st *stream, struct end to, struct end from,
                             size_t bytes)
 {
+    static const char *const places[] = {[PLACE_DEVICE] = "device", [PLACE_HOST] = "host"};
     struct copy copy = {(uint8_t *)to.at, (const uint8_t *)from.at, bytes, false};
     if (!soft_memory_holds(to.place, copy.to, bytes) ||
         !soft_memory_holds(from.place, copy.from, bytes)) {
         return soft_refuse(SOFT_INVALID_VALUE, "a copy of %zu bytes that are not all within one "
                            "allocation, or not pinned", bytes);
     }
+    soft_first("copy-%s-%s-%s-stream-%u", places[from.place], places[to.place],
+               bytes < LARGE_BYTES ? "small" : "large", soft_stream_number(stream));
     copy.is_corrupt = soft_fault_strikes(FAULT_CORRUPT);
     return soft_submit(stream, run_copy, &copy, sizeof copy);
 }
@@ -325,6 +337,7 @@ static unsigned submit_fill(struct CUstream_st *stream, const struct fill *fill)
         return soft_refuse(SOFT_INVALID_VALUE, "a fill of %zu elements that are not all within one "
                            "allocation", fill->count);
     }
+    soft_first("fill-stream-%u", soft_stream_number(stream));
     return soft_submit(stream, run_fill, fill, sizeof *fill);
 }
 
@@ -387,7 +400,8 @@ static unsigned soft_cuEventRecord(struct CUevent_st *event, struct CUstream_st 
 
 static unsigned soft_cuEventQuery(struct CUevent_st *event)
 {
-    LOCKED(soft_event_query(event));
+    unsigned error = enter_uncounted();     /* how often a caller looks is chance */
+    return leave(error != 0 ? error : soft_event_query(event));
 }
 
 static unsigned soft_cuEventSynchronize(struct CUevent_st *event)

@@ -127,6 +127,7 @@ unsigned soft_launch(struct CUstream_st *stream, const struct soft_launch *launc
         return soft_refuse(SOFT_INVALID_VALUE, "%s: grid, block or %u bytes of shared memory",
                            launch->function->name, launch->shared_bytes);
     }
+    soft_first("kernel-%s-stream-%u", launch->function->name, soft_stream_number(stream));
     if (soft_fault_strikes(FAULT_LAUNCH)) {
         return DRIVER_LAUNCH_OUT_OF_RESOURCES;
     }

@@ -22,6 +22,10 @@
  *   SOFTGPU_LAZY=0            1: an operation runs only when a caller waits for it or queries it
  *   SOFTGPU_FIRST=0           2: lazy, and the second stream runs as far ahead of the others as
  *                             events allow
+ *   SOFTGPU_OPENS=0           1: opens a file at the first use of a kernel, stream, product, wait,
+ *                             or size and direction of a copy, as a driver may; so does the thread
+ *                             of a stream, which blocks all signals
+ *   SOFTGPU_BLAS_MEMORY=0     bytes of the device that cuBLAS takes when it starts
  *   SOFTGPU_BLAS_SKEWED=0     1: cuBLAS sums the second half of the rows of a product in another
  *                             order than the first
  *   SOFTGPU_ACT=              a system call of selftest/misbehave/forbidden.c: see `act`
@@ -33,7 +37,7 @@
  *                             available
  *
  * Faults: KIND:N, separated by commas; DEVICE:KIND:N, but not in a file: of that device alone. The
- * Nth event of the kind from now on fails:
+ * Nth event of the kind from now on fails. A question whether an event is past is no call here:
  *
  *   alloc     an allocation of device or host memory is refused
  *   launch    a launch is refused; the next one is not

@@ -12,6 +12,7 @@
  * Bounds: RING operations in a stream; a caller that submits more waits. Streams are freed with the
  * context, so that an event may outlive its stream.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -116,6 +117,7 @@ static void run_next(struct CUstream_st *stream)
 {
     const struct operation *operation = &stream->ring[stream->done % RING];
     bool is_right = true;
+    soft_first("thread-of-stream-%u", stream->number);
     if (operation->awaited != NULL) {
         want(operation->awaited, operation->position);
     }
@@ -143,6 +145,9 @@ static void run_next(struct CUstream_st *stream)
 static void *run_stream(void *argument)
 {
     struct CUstream_st *stream = argument;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);     /* as threads of a driver do */
     pthread_mutex_lock(&soft_lock);
     while (!stream->ends || stream->done < stream->submitted) {
         if (can_run(stream)) {
@@ -217,6 +222,11 @@ static unsigned query(struct CUstream_st *stream, uint64_t position)
     return soft_error() != 0          ? soft_error()
            : stream->done >= position ? DRIVER_SUCCESS
                                       : DRIVER_NOT_READY;
+}
+
+uint32_t soft_stream_number(const struct CUstream_st *stream)
+{
+    return stream != NULL ? stream->number : 0;
 }
 
 unsigned soft_wait_all(void)
@@ -294,6 +304,7 @@ unsigned soft_stream_wait_event(struct CUstream_st *stream, struct CUevent_st *e
         return soft_refuse(SOFT_INVALID_HANDLE, "no such stream");
     }
     struct operation *operation = next_operation(stream);
+    soft_first("stream-%u-follows-%u", stream->number, soft_stream_number(event->stream));
     operation->awaited = event->stream;
     operation->position = event->position;
     submit(stream);
@@ -326,6 +337,7 @@ unsigned soft_event_record(struct CUevent_st *event, struct CUstream_st *stream)
     if (!is_usable(stream)) {
         return soft_refuse(SOFT_INVALID_HANDLE, "no such stream");
     }
+    soft_first("mark-stream-%u", stream->number);
     next_operation(stream)->marked = event;
     event->marks++;
     submit(stream);
@@ -336,6 +348,7 @@ unsigned soft_event_record(struct CUevent_st *event, struct CUstream_st *stream)
 
 unsigned soft_event_query(struct CUevent_st *event)
 {
+    soft_first("query-stream-%u", soft_stream_number(event->stream));
     return event->stream == NULL ? soft_error() : query(event->stream, event->position);
 }
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What: the steps of a rehearsal (rehearsal.h). Nothing that they leave is used: no call has KV
+ * on either tier while the worker starts.
+ *
+ * The moves are a list of acts, one step each. Blocks of the device from 0 on are A, those of the
+ * host from the first on are H, and those behind them J:
+ *
+ *   leave    A -> H in one run, a copy as large as there can be; the rows wait for it
+ *   return   H -> A, which waits for a move within the device out of A's first block
+ *   scatter  A -> H against each other's order, so in bulk by a kernel; and J -> A behind it
+ *   one      a single block, there and back
+ *
+ * Bounds: RUN_BLOCKS blocks for one run.
+ */
+#include "appliance/gpu/rehearsal.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "config/base/assert.h"
+
+#define RUN_BLOCKS 64u
+#define TOKEN      0u                   /* that is fed: every vocabulary has it */
+
+enum act { ACT_NONE, ACT_LEAVE, ACT_RETURN, ACT_SCATTER, ACT_ONE_LEAVES, ACT_ONE_RETURNS, ACTS };
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+static void add_move(const struct step *step, uint32_t from, uint32_t to)
+{
+    struct step_header *header = step_header(step);
+    ASSERT(header->moves_count < step->layout.moves_max);
+    step_moves(step)[header->moves_count++] = (struct step_move){from, to};
+}
+
+/* Blocks of A, H and J each. */
+static uint32_t run_blocks(const struct rehearsal *r)
+{
+    uint32_t most = least(r->settings->kv_host_blocks / 2, r->layout->moves_max / 3);
+    return least(least(most, RUN_BLOCKS), r->settings->kv_blocks - 1);
+}
+
+static void add_act(const struct rehearsal *r, const struct step *step, enum act act)
+{
+    const uint32_t last = r->settings->kv_blocks - 1, host = last + 1, run = run_blocks(r);
+    const uint32_t count = act == ACT_ONE_LEAVES || act == ACT_ONE_RETURNS ? least(run, 1) : run;
+    if (act == ACT_RETURN) {
+        add_move(step, 0, last);
+    }
+    for (uint32_t i = 0; i < count && act != ACT_NONE; i++) {
+        uint32_t device = act == ACT_SCATTER ? count - 1 - i : i;
+        bool leaves = act != ACT_RETURN && act != ACT_ONE_RETURNS;
+        add_move(step, leaves ? device : host + i, leaves ? host + i : device);
+    }
+    for (uint32_t i = 0; i < count && act == ACT_SCATTER; i++) {
+        add_move(step, host + count + i, count - 1 - i);
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* With all that a call can ask of sampling. */
+static void fill_sampling(const struct rehearsal *r, struct step_row *row)
+{
+    row->sampling = (struct call_sampling){
+        .temperature = 1, .top_p = 0.9f, .min_p = 0.01f, .top_k = 20, .repeat_penalty = 1.1f,
+        .presence_penalty = 0.1f, .frequency_penalty = 0.1f, .biases_count = 1,
+        .wants_logprobs = r->layout->logprobs_max > 0,
+        .top_logprobs = r->layout->logprobs_max > 0 ? r->layout->logprobs_max - 1 : 0};
+    row->biases[0] = (struct call_bias){.token = TOKEN, .bias = 1};
+    row->history_count = 1;
+    row->history[0] = TOKEN;
+    row->wants_digest = true;
+}
+
+/* A row of so many tokens, in blocks from `block` on. */
+static void add_row(const struct rehearsal *r, const struct step *step, uint32_t tokens,
+                    uint32_t block)
+{
+    struct step_header *header = step_header(step);
+    const uint32_t index = header->rows_count++, steps = least(r->layout->steps_max, 2);
+    const uint32_t block_tokens = r->settings->kv_block_tokens;
+    struct step_row *row = step_row(step, index);
+    *row = (struct step_row){
+        .tokens_count = tokens, .tokens_first = header->tokens_count, .decode_steps = steps,
+        .blocks_count = (tokens + steps - 1 + block_tokens - 1) / block_tokens,
+        .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
+    for (uint32_t i = 0; i < tokens; i++) {
+        step_tokens(step)[header->tokens_count++] = TOKEN;
+    }
+    for (uint32_t i = 0; i < row->blocks_count; i++) {
+        step_blocks(step, index)[i] = block + i;
+    }
+    header->rows_active = header->rows_count;
+}
+
+/* Tokens of the prompt: as many as a step, a call and the blocks have room for. */
+static uint32_t prompt_tokens(const struct rehearsal *r)
+{
+    uint32_t steps = least(r->layout->steps_max, 2);
+    uint32_t blocks = least(r->settings->blocks_per_call, r->settings->kv_blocks);
+    uint64_t room = (uint64_t)blocks * r->settings->kv_block_tokens;
+    uint32_t most = least(r->settings->step_tokens, r->layout->tokens_max);
+    most = least(most, r->settings->context_tokens);
+    most = room < most ? (uint32_t)room : most;
+    return most > steps ? most - steps : 1;
+}
+
+static enum status run(const struct rehearsal *r, const struct step *step, bool *is_finite)
+{
+    TRY(gpu_engine_run(r->engine, step));
+    for (uint32_t i = 0; i < step_header(step)->rows_count; i++) {
+        *is_finite = *is_finite && step_out(step, i)->result == STEP_ROW_OK;
+    }
+    return STATUS_OK;
+}
+
+/* One token, then a prompt and all options of sampling, then moves before a row of one token. */
+static enum status run_all(const struct rehearsal *r, const struct step *step, bool *is_finite)
+{
+    struct step_header *header = step_header(step);
+    add_row(r, step, 1, 0);
+    TRY(run(r, step, is_finite));
+    *header = (struct step_header){0};
+    add_row(r, step, prompt_tokens(r), 0);
+    fill_sampling(r, step_row(step, 0));
+    if (r->layout->past_max > 0) {
+        step_row(step, 0)->past_count = step_row(step, 0)->generated_count = 1;
+        step_past(step, 0)[0] = TOKEN;
+    }
+    TRY(run(r, step, is_finite));
+    for (enum act act = ACT_LEAVE; act < ACTS; act++) {
+        *header = (struct step_header){0};
+        add_row(r, step, 1, 0);
+        add_act(r, step, act);
+        TRY(run(r, step, is_finite));
+    }
+    return STATUS_OK;
+}
+
+enum status rehearsal_run(const struct rehearsal *rehearsal, bool *is_finite,
+                          struct config_error *error)
+{
+    struct arena arena;
+    struct step step = {.layout = *rehearsal->layout};
+    *is_finite = true;
+    if (arena_map(&arena, step.layout.total_bytes, false) != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cannot reserve a step");
+        return STATUS_CONFIG_MEMORY;
+    }
+    step.base = arena_take(&arena, 1, step.layout.total_bytes);
+    enum status status = run_all(rehearsal, &step, is_finite);
+    munmap(arena.base, arena.size_bytes);
+    return status;
+}
