@@ -7,8 +7,10 @@
  *   rounds    forward pass, sample, advance, without the host               forward.c, product.c
  *   outs      how far the step is, downloaded after each round              record.c
  *
- * While the host waits, it counts finished rounds as heartbeats, publishes their tokens, and copies
- * the core's early stop to where the device reads it.
+ * Rounds are queued a little ahead, so the device never waits for the host, and a step that ends
+ * early leaves at most one round without rows. While the host waits, it counts finished rounds as
+ * heartbeats, publishes their tokens, and copies the core's early stop to where the device reads
+ * it.
  */
 #include <stdio.h>
 #include <time.h>
@@ -19,6 +21,10 @@
 #include "kernels/rope.h"
 
 #define NAP_NS 20000
+/* Rounds that are queued before it is known whether the step goes on: one that runs, and one that
+ * the device begins at once while the host queues the next. What comes of the last of them when the
+ * step has ended is nothing: no kernel finds a slot. */
+#define ROUNDS_AHEAD 2u
 
 /* ---- boot ---- */
 
@@ -127,20 +133,36 @@ static void tell_round(const struct gpu_engine *e)
     }
 }
 
-/* A heartbeat for each round that is done; none while the device still works on it. */
-static void watch_rounds(struct gpu_engine *e, uint32_t rounds)
+/* False: the device has failed. */
+static bool await_round(struct gpu_engine *e, uint32_t round)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
+    while (!gpu_is_past(e->queue, e->events[round])) {
+        if (e->queue->result != DRIVER_SUCCESS) {
+            return false;
+        }
+        __atomic_store_n(e->early_stop, step_early_stop(e->step), __ATOMIC_RELAXED);
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+/* A heartbeat for each round that is done; none while the device still works on it. */
+static void run_rounds(struct gpu_engine *e, uint32_t rounds)
+{
+    uint32_t queued = 0;
     for (uint32_t round = 0; round < rounds; round++) {
-        while (!gpu_is_past(e->queue, e->events[round])) {
-            if (e->queue->result != DRIVER_SUCCESS) {
-                return;
-            }
-            __atomic_store_n(e->early_stop, step_early_stop(e->step), __ATOMIC_RELAXED);
-            nanosleep(&nap, NULL);
+        for (; queued < rounds && queued < round + ROUNDS_AHEAD; queued++) {
+            gpu_round_queue(e, queued);
+        }
+        if (!await_round(e, round)) {
+            return;
         }
         *e->heartbeat += 1;
         tell_round(e);
+        if (gpu_record_has_ended(e)) {
+            return;
+        }
     }
 }
 
@@ -151,13 +173,10 @@ enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step)
     gpu_record_send(engine);
     gpu_moves_queue(engine);
     uint32_t rounds = engine->places_count > 0 ? gpu_rounds_of(engine) : 0;
-    for (uint32_t round = 0; round < rounds; round++) {
-        gpu_round_queue(engine, round);
-    }
     if (rounds == 0) {
         gpu_record_receive(engine);
     }
-    watch_rounds(engine, rounds);
+    run_rounds(engine, rounds);
     gpu_join(engine->queue, &engine->out.queue);
     gpu_join(engine->queue, &engine->in.queue);
     TRY(gpu_wait(engine->queue));

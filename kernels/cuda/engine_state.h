@@ -92,6 +92,8 @@ uint64_t gpu_kv_block_bytes(const struct kernels_settings *settings,
 void gpu_record_send(struct gpu_engine *engine);
 void gpu_record_receive(struct gpu_engine *engine);
 MUST_CHECK enum status gpu_record_take(const struct gpu_engine *engine);
+/* True when the step has had its last round, by what came back. */
+bool gpu_record_has_ended(const struct gpu_engine *engine);
 
 /* move.c: queues the moves of a step, all phases. Work that is queued next runs after the moves
  * whose blocks it reads or writes. */

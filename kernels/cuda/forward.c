@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a round: a forward pass of its token slots, sample, advance. As many rounds are queued as
- * the step can have; after the step has ended, the others find no slots.
+ * What: a round: a forward pass of its token slots, sample, advance. A round that was queued before
+ * it was known that the step has ended finds no slots.
  */
 #include <math.h>
 

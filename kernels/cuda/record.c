@@ -208,6 +208,12 @@ static enum status take_out(const struct gpu_engine *e, uint32_t r)
     return STATUS_OK;
 }
 
+bool gpu_record_has_ended(const struct gpu_engine *engine)
+{
+    const volatile struct gpu_round *round = host_part(engine, engine->record.round);
+    return round->has_ended != 0;
+}
+
 enum status gpu_record_take(const struct gpu_engine *engine)
 {
     const volatile struct gpu_round *round = host_part(engine, engine->record.round);

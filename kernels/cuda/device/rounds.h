@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the kernels between two rounds of a step (kernels.h: how to read this). They let the host
- * queue all rounds at once and wait for none. The rules are those of config/base/step.h and
+ * queue a round before the one before it has ended. The rules are those of config/base/step.h and
  * kernels/sample.h.
  *
  *   round 1       the engine writes rows, outs (zeros), slots, places and the round; place p has

@@ -119,6 +119,13 @@ static bool is_launchable(const struct soft_launch *launch)
            launch->shared_bytes <= launch->function->shared_bytes_max;
 }
 
+static uint64_t launches;
+
+EXPORTED uint64_t softgpu_launches(void)
+{
+    return launches;
+}
+
 unsigned soft_launch(struct CUstream_st *stream, const struct soft_launch *launch,
                      void **parameters)
 {
@@ -135,6 +142,7 @@ unsigned soft_launch(struct CUstream_st *stream, const struct soft_launch *launc
         call_that_is_not_allowed(getenv("SOFTGPU_ACT"));
         soft_refuse(0, "survived its misbehaviour");
     }
+    launches++;
     memcpy(call.arguments, parameters[0], launch->function->arguments_bytes);
     return soft_submit(stream, run_kernel, &call, sizeof call);
 }

@@ -54,5 +54,7 @@
 #define SOFTGPU_IMAGE  "agentix softgpu\n"  /* the beginning of a module of the soft GPU */
 #define SOFTGPU_FATBIN "\x50\xed\x55\xba"  /* the beginning of a module by nvcc */
 
+/* Exported. Launches of kernels so far. */
+uint64_t softgpu_launches(void);
 /* Exported. Replaces the faults by new ones; a device that was lost or hung works again. */
 void softgpu_faults(const char *text);

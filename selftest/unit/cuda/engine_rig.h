@@ -149,6 +149,17 @@ static inline void device_write(uint64_t to, const void *from, uint64_t bytes)
     assert_status(STATUS_OK, gpu_wait(&pair.queue));
 }
 
+/* Launches that a step of the record takes. */
+static inline uint64_t launches_of_step(void)
+{
+    uint64_t (*launches)(void) = NULL;
+    *(void **)&launches = dlsym(pair.driver.library, "softgpu_launches");
+    assert_non_null(launches);
+    uint64_t before = launches();
+    run_gpu();
+    return launches() - before;
+}
+
 /* Faults from now on; see selftest/fake/softgpu/softgpu.h. */
 static inline void set_faults(const char *text)
 {

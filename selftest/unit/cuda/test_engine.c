@@ -320,6 +320,33 @@ static void test_standbys_stops_and_early_stop_as_on_the_cpu(void **state)
     pair_stop();
 }
 
+/* The first round ends the step. What is queued until the host knows that is one round. */
+static void test_a_step_that_ends_early_queues_no_more_rounds(void **state)
+{
+    (void)state;
+    skip_on_a_chip("launches are counted by the soft GPU");
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false, OWN);
+    rig_clear(&pair.cpu);
+    add_row(0, PROMPT_TOKENS, 0, DECODED, 0);
+    uint64_t all = launches_of_step();
+    uint32_t first = step_out_tokens(&pair.cpu.step, 0)[0];
+    for (uint32_t asked = 0; asked < 2; asked++) {
+        rig_clear(&pair.cpu);
+        struct step_row *row = add_row(0, PROMPT_TOKENS, 0, DECODED, 0);
+        if (asked == 0) {
+            row->sampling.stop_ids_count = 1;
+            row->sampling.stop_ids[0] = first;
+        } else {
+            step_stop_early(&pair.cpu.step, STEP_STOP_ROUND);
+        }
+        assert_true(launches_of_step() * DECODED <= 2 * all);
+        assert_int_equal(step_out(&pair.cpu.step, 0)->produced, 1);
+        assert_int_equal(*step_rounds(&pair.cpu.step), 1);
+    }
+    pair_stop();
+}
+
 /* A heartbeat for each tensor at least, and for each round. */
 static void test_heartbeat_counts_tensors_and_rounds(void **state)
 {
@@ -405,6 +432,7 @@ int main(void)
         cmocka_unit_test_teardown(test_a_product_that_the_library_refuses_fails_the_step, clean_up),
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
         cmocka_unit_test_teardown(test_standbys_stops_and_early_stop_as_on_the_cpu, clean_up),
+        cmocka_unit_test_teardown(test_a_step_that_ends_early_queues_no_more_rounds, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_tensors_and_rounds, clean_up),
         cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
         cmocka_unit_test(test_weights_that_are_others_there_are_refused),
