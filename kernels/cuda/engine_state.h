@@ -63,7 +63,7 @@ struct gpu_engine {
     uint64_t at;                        /* the record on the device */
     uint32_t *early_stop;               /* pinned; the device reads it between two rounds */
     uint8_t *staging;                   /* pinned (GPU_STAGING_BYTES), for boot */
-    uint64_t rope, partials, sample_weights;
+    uint64_t rope, partials, sample_weights, sample_memory;
     uint64_t blas_workspace;
     struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
     /* The step. */

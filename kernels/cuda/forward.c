@@ -122,15 +122,23 @@ static void queue_forward(struct gpu_engine *e, uint32_t slots, uint32_t singles
 static void queue_sample(struct gpu_engine *e)
 {
     const struct gpu_sample args = {
-        .logits = e->logits.at, .weights = e->sample_weights,
+        .logits = e->logits.at, .weights = e->sample_weights, .memory = e->sample_memory,
+        .memory_bytes = gpu_sample_memory_bytes(e->weights.shape.vocab_tokens),
         .places = e->at + e->record.places, .rows = e->at + e->record.rows,
         .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
         .generated = e->at + e->record.generated, .biases = e->at + e->record.biases,
-        .logits_stride = e->logits.width, .weights_stride = e->logits.width,
+        .logits_stride = e->logits.width,
+        .weights_stride = gpu_sample_stride(e->weights.shape.vocab_tokens),
         .generated_max = e->settings.context_tokens,
         .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
         .steps_max = e->settings.steps_per_plan,
     };
+    const struct gpu_sample_scan scan = {args};
+    const struct gpu_sample_weigh weigh = {args};
+    const struct gpu_sample_gather gather = {args};
+    GPU_LAUNCH(e->queue, sample_scan, &scan);
+    GPU_LAUNCH(e->queue, sample_weigh, &weigh);
+    GPU_LAUNCH(e->queue, sample_gather, &gather);
     GPU_LAUNCH(e->queue, sample, &args);
 }
 

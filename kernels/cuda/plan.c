@@ -194,7 +194,8 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     e->blas_workspace = take(&at, 1, BLAS_WORKSPACE_BYTES);
     e->rope = take(&at, t->context_tokens, (uint64_t)s->rope_dim * sizeof(float));
     e->partials = take(&at, calls * s->heads * gpu_splits(t), (s->head_dim + 2) * sizeof(float));
-    e->sample_weights = take(&at, calls, (uint64_t)s->vocab_tokens * sizeof(float));
+    e->sample_weights = take(&at, calls, gpu_sample_stride(s->vocab_tokens) * sizeof(float));
+    e->sample_memory = take(&at, calls, gpu_sample_memory_bytes(s->vocab_tokens));
     e->x = take_buffer(&at, slots, s->dim);
     e->normed = take_buffer(&at, slots, s->dim);
     e->q = take_buffer(&at, slots, s->heads * s->head_dim);

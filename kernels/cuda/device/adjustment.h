@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: what a call changes of its logits, by the rule of kernels/adjustment.h; a thread block for
- * each place. A row without penalties and biases passes by all of it.
- *
- * Counts without memory of their own: the weights, which are still unused, hold them as integers,
- * until each CUDA thread has made logits of those that it will write.
+ * What: what a call changes of its logits, by the rule of kernels/adjustment.h, in one slice of the
+ * vocabulary that lies in shared memory. A row without penalties and biases passes by all of it.
  */
-#include "kernels/cuda/device/number.h"
+#include "kernels/cuda/device/slice.h"
 #include "kernels/penalty.h"
 
 struct adjustment {
     const struct gpu_row *row;
-    float *weights;                     /* (vocab): counts, then logits */
-    uint32_t vocab;
+    struct slice slice;
+    float *logits;                      /* shared: (slice) */
+    uint32_t *counts;                   /* shared: (slice): how often each token was generated */
     const uint32_t *generated;          /* [row->generated_count]: before this step */
     const uint32_t *produced;           /* [produced_count]: in this step */
     uint32_t produced_count;
@@ -25,34 +23,47 @@ GPU_INLINE bool adjustment_counts(const struct adjustment *a)
     return a->row->presence_penalty != 0.0f || a->row->frequency_penalty != 0.0f;
 }
 
-/* Counts the generated tokens. Ends with a barrier. */
+GPU_INLINE bool adjustment_is_none(const struct adjustment *a)
+{
+    return !adjustment_counts(a) && a->row->repeat_penalty == 1.0f && a->row->biases_count == 0;
+}
+
+/* The token's place in the slice; a token of another one has none: it is slice.count or more. */
+GPU_INLINE uint32_t adjustment_index(const struct adjustment *a, uint32_t token)
+{
+    return token - a->slice.first;
+}
+
+GPU_INLINE void count_tokens(const struct adjustment *a, const uint32_t *tokens, uint32_t count)
+{
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+        uint32_t index = adjustment_index(a, tokens[i]);
+        if (index < a->slice.count) {
+            atomicAdd(&a->counts[index], 1u);
+        }
+    }
+}
+
+/* Penalties by how often a token was generated. Ends with a barrier. */
 GPU_INLINE void adjustment_count(const struct adjustment *a)
 {
-    uint32_t *counts = (uint32_t *)a->weights;
     if (!adjustment_counts(a)) {
         return;
     }
-    for (uint32_t id = threadIdx.x; id < a->vocab; id += blockDim.x) {
-        counts[id] = 0;
+    for (uint32_t i = threadIdx.x; i < a->slice.count; i += blockDim.x) {
+        a->counts[i] = 0;
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < a->row->generated_count; i += blockDim.x) {
-        atomicAdd(&counts[a->generated[i]], 1u);
-    }
-    for (uint32_t i = threadIdx.x; i < a->produced_count; i += blockDim.x) {
-        atomicAdd(&counts[a->produced[i]], 1u);
+    count_tokens(a, a->generated, a->row->generated_count);
+    count_tokens(a, a->produced, a->produced_count);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < a->slice.count; i += blockDim.x) {
+        if (a->counts[i] > 0) {
+            a->logits[i] = kernels_counted(a->logits[i], a->counts[i], a->row->frequency_penalty,
+                                           a->row->presence_penalty);
+        }
     }
     __syncthreads();
-}
-
-/* The logit of a token without what its count takes. Only the CUDA thread that then writes the
- * weight of this token may ask. */
-GPU_INLINE float adjustment_take(const struct adjustment *a, uint32_t id, float logit)
-{
-    uint32_t count = adjustment_counts(a) ? gpu_bits_of(a->weights[id]) : 0;
-    return count == 0 ? logit
-                      : kernels_counted(logit, count, a->row->frequency_penalty,
-                                        a->row->presence_penalty);
 }
 
 /* The i-th newest token, of those produced and those before them. */
@@ -68,13 +79,13 @@ GPU_INLINE void adjustment_repeat(const struct adjustment *a)
 {
     uint32_t count = gpu_smaller(a->row->history_count + a->produced_count, GPU_HISTORY_TOKENS);
     if (threadIdx.x < count && a->row->repeat_penalty != 1.0f) {
-        uint32_t token = recent_token(a, threadIdx.x);
-        bool seen = token >= a->vocab;
+        uint32_t token = recent_token(a, threadIdx.x), index = adjustment_index(a, token);
+        bool seen = index >= a->slice.count;
         for (uint32_t i = 0; i < threadIdx.x && !seen; i++) {
             seen = recent_token(a, i) == token;
         }
         if (!seen) {
-            a->weights[token] = kernels_repeated(a->weights[token], a->row->repeat_penalty);
+            a->logits[index] = kernels_repeated(a->logits[index], a->row->repeat_penalty);
         }
     }
     __syncthreads();
@@ -83,11 +94,20 @@ GPU_INLINE void adjustment_repeat(const struct adjustment *a)
 /* A CUDA thread for each bias; no two are of the same token. Ends with a barrier. */
 GPU_INLINE void adjustment_bias(const struct adjustment *a)
 {
-    if (a->row->biases_count == 0) {
-        return;
-    }
     if (threadIdx.x < a->row->biases_count) {
-        a->weights[a->biases[threadIdx.x].token] += a->biases[threadIdx.x].bias;
+        uint32_t index = adjustment_index(a, a->biases[threadIdx.x].token);
+        if (index < a->slice.count) {
+            a->logits[index] += a->biases[threadIdx.x].bias;
+        }
     }
     __syncthreads();
+}
+
+/* All of it. Begins and ends with a barrier. */
+GPU_INLINE void adjust(const struct adjustment *a)
+{
+    __syncthreads();
+    adjustment_count(a);
+    adjustment_repeat(a);
+    adjustment_bias(a);
 }

@@ -72,4 +72,9 @@ static inline float gpu_host_exchange_float(float value, uint32_t lanes, int lin
 #define __shfl_xor_sync(all, value, lanes)                                       \
     _Generic((value), float: gpu_host_exchange_float, uint32_t: gpu_host_exchange) \
     (value, lanes, __LINE__)
-#define atomicAdd(at, value) ((void)(*(at) += (value)))
+#define atomicAdd(at, value)                                \
+    __extension__({                                         \
+        __typeof__(*(at)) before_ = *(at);                  \
+        *(at) = (__typeof__(*(at)))(before_ + (value));     \
+        before_;                                            \
+    })

@@ -7,7 +7,8 @@
  *
  *   round 1       the engine writes rows, outs (zeros), slots, places and the round; place p has
  *                 row p, and samples its last slot if the row needs tokens
- *   sample        a token for each place that samples, and the result of its row
+ *   sample_scan, sample_weigh, sample_gather, sample
+ *                 a token for each place that samples, and the result of its row
  *   logprob       if a row of the step asks: log probabilities of what it has sampled
  *   advance       places whose row has ended go to standby rows. Slot p of the next round belongs
  *                 to place p, or is empty. The number of rows of a product stays the same; only
@@ -59,11 +60,55 @@ struct gpu_out {
 #define GPU_ROW_OK         0u
 #define GPU_ROW_NOT_FINITE 1u
 
+/* Sampling: the vocabulary of a place is cut into slices, with a thread block each. */
+#define GPU_SLICE_TOKENS 4096u
+#define GPU_BUCKET_SHIFT 20u            /* a weight's bucket: its exponent, and 3 bits of the rest */
+#define GPU_BUCKETS      1024u
+#define GPU_LISTED_MAX   4096u          /* candidates that are gathered for a draw */
+
+struct gpu_sample_slice {
+    uint64_t mass;              /* of its weights */
+    float largest;              /* logit, of equal ones that of the lowest id; */
+    uint32_t id;                /* and its token */
+    uint32_t bad;               /* not 0: a logit is not finite */
+    uint32_t unused;
+};
+
+/* Of a place, before its slices. */
+struct gpu_sample_memory {
+    uint32_t low[GPU_BUCKETS], high[GPU_BUCKETS];   /* words of the sums of weights; */
+    uint32_t counts[GPU_BUCKETS];                   /* candidates */
+    uint32_t listed, unused;
+    uint64_t list[GPU_LISTED_MAX];      /* keys, in no order: weight << 32 | ~id */
+};
+
+static inline GPU_BOTH uint32_t gpu_slices(uint32_t vocab_tokens)
+{
+    return gpu_ceil(vocab_tokens, GPU_SLICE_TOKENS);
+}
+
+/* Weights of a place: whole fours, so that each begins where 16 bytes can be read at once. */
+static inline uint64_t gpu_sample_stride(uint32_t vocab_tokens)
+{
+    return (uint64_t)(vocab_tokens + 3) / 4 * 4;
+}
+
+/* Of one place. */
+static inline uint64_t gpu_sample_memory_bytes(uint32_t vocab_tokens)
+{
+    return sizeof(struct gpu_sample_memory) +
+           gpu_slices(vocab_tokens) * sizeof(struct gpu_sample_slice);
+}
+
 /* The next token of each place that samples, by the rule of kernels/sample.h: the same logits give
- * the same token. A row with a logit that is not finite gets GPU_ROW_NOT_FINITE and no token. */
+ * the same token. A row with a logit that is not finite gets GPU_ROW_NOT_FINITE and no token. Four
+ * kernels with the same arguments, one after the other: gpu_sample_scan, gpu_sample_weigh,
+ * gpu_sample_gather, gpu_sample. */
 struct gpu_sample {
     uint64_t logits;            /* float (places, vocab); stay as they are */
     uint64_t weights;           /* float (places, vocab): workspace */
+    uint64_t memory;            /* gpu_sample_memory_bytes() of each place: workspace */
+    uint64_t memory_bytes;      /* from one place to the next */
     uint64_t places;            /* struct gpu_place (places_count) */
     uint64_t rows;              /* struct gpu_row (rows of the step) */
     uint64_t outs;              /* struct gpu_out (rows of the step) */
@@ -77,9 +122,34 @@ struct gpu_sample {
 static inline struct gpu_launch gpu_sample_launch(const struct gpu_sample *args)
 {
     struct gpu_launch launch = gpu_launch(args->places_count, 1, GPU_SAMPLE_THREADS);
-    /* For each of 256 digits, the sum of weights and the number of candidates; then the result. */
-    launch.shared_bytes = 256 * (sizeof(uint64_t) + sizeof(uint32_t)) + 4 * sizeof(uint64_t);
+    launch.shared_bytes = GPU_LISTED_MAX * sizeof(uint64_t) + 4096;
     return launch;
+}
+
+struct gpu_sample_scan { struct gpu_sample sample; };
+struct gpu_sample_weigh { struct gpu_sample sample; };
+struct gpu_sample_gather { struct gpu_sample sample; };
+
+/* A thread block for each slice of each place. */
+static inline struct gpu_launch gpu_slices_launch(const struct gpu_sample *sample,
+                                                  uint32_t shared_bytes)
+{
+    struct gpu_launch launch =
+        gpu_launch(gpu_slices(sample->vocab_tokens), sample->places_count, GPU_SAMPLE_THREADS);
+    launch.shared_bytes = shared_bytes + 256;
+    return launch;
+}
+static inline struct gpu_launch gpu_sample_scan_launch(const struct gpu_sample_scan *args)
+{
+    return gpu_slices_launch(&args->sample, 2 * GPU_SLICE_TOKENS * sizeof(uint32_t));
+}
+static inline struct gpu_launch gpu_sample_weigh_launch(const struct gpu_sample_weigh *args)
+{
+    return gpu_slices_launch(&args->sample, 3 * GPU_BUCKETS * sizeof(uint32_t));
+}
+static inline struct gpu_launch gpu_sample_gather_launch(const struct gpu_sample_gather *args)
+{
+    return gpu_slices_launch(&args->sample, 3 * GPU_BUCKETS * sizeof(uint32_t));
 }
 
 /* Log probabilities of the tokens that the places have just sampled, by the rule of

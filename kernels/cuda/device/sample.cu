@@ -1,235 +1,292 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the next token of each place that samples (kernels/sample.h states the rule). There is a
- * thread block for each place.
+ * What: the end of sampling: the next token of each place, from what sample_scan.cu has made of its
+ * logits. There is a thread block for each place.
  *
- * Ranking without a sort: every candidate has a different key, and the descending order of keys is
- * the rank (or the order of ids, if all tokens are kept). "The first candidate at which the sum of
- * weights reaches a goal" is a radix search: from the highest digit of the key down, the weights of
- * the candidates of each digit are added up, in integers, so that the order of additions does not
- * matter (kernels/draw.h); the first digit at which the sum reaches the goal is the key's. top_k,
- * top_p and the draw are such searches.
+ *   greedy    the largest logit of all slices
+ *   by id     the slice in which the sum of weights passes the goal, and the token in it
+ *   ranked    the gathered candidates are sorted; top_k, top_p, min_p and the draw each are the
+ *             first candidate at which a sum reaches a goal. If they were too many: radix.h
+ *
+ * Sums are of integers, so the order of additions does not matter.
  */
-#include "kernels/cuda/device/adjustment.h"
-#include "kernels/cuda/device/number.h"
-#include "kernels/draw.h"
-#include "kernels/exp.h"
+#include "kernels/cuda/device/radix.h"
 
-#define DIGIT_BITS  8u
-#define DIGITS      256u
-#define FNV_START   UINT64_C(0xcbf29ce484222325)    /* config/base/fnv.h */
-#define FNV_PRIME   UINT64_C(0x100000001b3)
-
-struct leading {                        /* the candidates from the first to that of the key */
-    uint64_t key;
-    uint64_t sum;                       /* of their weights */
-    uint64_t count;
-};
+#define FNV_START UINT64_C(0xcbf29ce484222325)      /* config/base/fnv.h */
+#define FNV_PRIME UINT64_C(0x100000001b3)
 
 struct draw {
+    const struct gpu_sample *args;
     const struct gpu_row *row;
-    float *weights;                     /* (vocab) */
-    uint32_t vocab;
+    const float *weights;               /* (vocab) */
+    uint32_t place, position;
     bool is_ranked;
-    unsigned long long *sums;           /* shared: (DIGITS) */
-    uint32_t *counts;                   /* shared: (DIGITS) */
-    struct leading *found;              /* shared */
+    /* Shared. */
+    uint64_t *items;                    /* (GPU_LISTED_MAX): ranked: keys, else masses */
+    uint64_t *sums;                     /* (GPU_SAMPLE_THREADS): of the items up to a CUDA thread's
+                                           last one */
+    struct largest *largest;            /* (GPU_WARPS_MAX) */
+    uint32_t *token;
+    /* Set with the items. */
+    uint32_t count, each;               /* items in use; items of a CUDA thread */
 };
 
-/* When there are enough leading candidates. */
-struct goal {
-    uint64_t floor;                     /* candidates have at least this key */
-    uint64_t count;                     /* so many candidates; 0: the sum decides */
-    double sum;
-    bool beyond;                        /* the sum must be exceeded, not only reached */
-};
-
-GPU_INLINE bool is_reached(const struct goal *goal, uint64_t count, uint64_t sum)
+GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, uint32_t row)
 {
-    return goal->count > 0 ? count >= goal->count
-           : goal->beyond  ? (double)sum > goal->sum
-                           : (double)sum >= goal->sum;
+    struct draw d;
+    d.args = args;
+    d.row = (const struct gpu_row *)args->rows + row;
+    d.weights = (const float *)args->weights + place * args->weights_stride;
+    d.place = place;
+    d.position = d.row->first_position + d.row->tokens_count +
+                 ((const struct gpu_out *)args->outs)[row].produced;
+    d.is_ranked = is_ranked(d.row);
+    d.items = (uint64_t *)gpu_shared;
+    d.sums = d.items + GPU_LISTED_MAX;
+    d.largest = (struct largest *)(d.sums + GPU_SAMPLE_THREADS);
+    d.token = (uint32_t *)(d.largest + GPU_WARPS_MAX);
+    d.count = d.each = 0;
+    return d;
 }
 
-GPU_INLINE uint64_t key_of(const struct draw *d, uint32_t id)
+/* ---- items and their sums -------------------------------------------------------------------- */
+
+GPU_INLINE uint64_t mass_at(const struct draw *d, uint32_t i)
 {
-    uint64_t weight = d->is_ranked ? gpu_bits_of(d->weights[id]) : 0;
-    return weight << 32 | (UINT32_MAX - id);
+    return d->is_ranked ? kernels_mass(gpu_float_of((uint32_t)(d->items[i] >> 32))) : d->items[i];
+}
+
+/* `sums` of `count` items. Begins and ends with a barrier. */
+GPU_INLINE void sums_make(struct draw *d, uint32_t count)
+{
+    uint64_t own = 0;
+    d->count = count;
+    d->each = gpu_ceil(count, blockDim.x);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x * d->each; i < gpu_smaller((threadIdx.x + 1) * d->each, count);
+         i++) {
+        own += mass_at(d, i);
+    }
+    d->sums[threadIdx.x] = own;
+    __syncthreads();
+    for (uint32_t apart = 1; apart < blockDim.x; apart *= 2) {
+        uint64_t before = threadIdx.x >= apart ? d->sums[threadIdx.x - apart] : 0;
+        __syncthreads();
+        d->sums[threadIdx.x] += before;
+        __syncthreads();
+    }
+}
+
+/* The sum of the items before item `end`. One CUDA thread. */
+GPU_INLINE uint64_t sum_before(const struct draw *d, uint32_t end)
+{
+    uint32_t thread = end / d->each;
+    uint64_t sum = thread > 0 ? d->sums[thread - 1] : 0;
+    for (uint32_t i = thread * d->each; i < end; i++) {
+        sum += mass_at(d, i);
+    }
+    return sum;
+}
+
+GPU_INLINE bool is_reached(uint64_t sum, double goal, bool beyond)
+{
+    return beyond ? (double)sum > goal : (double)sum >= goal;
+}
+
+/* The first item of the first `end` at which the sum, which begins with `base`, reaches the goal,
+ * or is beyond it; `end`: none. One CUDA thread. */
+GPU_INLINE uint32_t find_reached(const struct draw *d, uint32_t end, uint64_t base, double goal,
+                                 bool beyond)
+{
+    uint32_t low = 0, high = blockDim.x;    /* the first CUDA thread whose sum reaches it */
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (is_reached(base + d->sums[middle], goal, beyond)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    uint64_t sum = base + (low > 0 ? d->sums[low - 1] : 0);
+    for (uint32_t i = low * d->each; i < end; i++) {
+        sum += mass_at(d, i);
+        if (is_reached(sum, goal, beyond)) {
+            return i;
+        }
+    }
+    return end;
+}
+
+/* ---- by id ----------------------------------------------------------------------------------- */
+
+/* The slice in which the sum of weights passes the goal; before it is `*base`. The last one, if it
+ * never does: then the draw is its last token. One CUDA thread. */
+GPU_INLINE uint32_t slice_find(const struct draw *d, uint32_t slices, uint64_t *base, double *goal)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < slices; i++) {
+        total += d->items[i];
+    }
+    *goal = kernels_uniform(d->row->seed, d->position) * (double)total;
+    *base = 0;
+    for (uint32_t i = 0; i < slices - 1; i++) {
+        if (is_reached(*base + d->items[i], *goal, true)) {
+            return i;
+        }
+        *base += d->items[i];
+    }
+    return slices - 1;
 }
 
 /* Ends with a barrier. */
-GPU_INLINE void digits_clear(const struct draw *d)
+GPU_INLINE void draw_by_id(struct draw *d)
 {
-    d->sums[threadIdx.x] = 0;
-    d->counts[threadIdx.x] = 0;
-    __syncthreads();
-}
-
-/* Adds up, for each digit at `shift`, the candidates whose higher digits are those of `key`. Ends
- * with a barrier. */
-GPU_INLINE void digits_count(const struct draw *d, uint64_t floor, uint64_t key, uint32_t shift)
-{
-    digits_clear(d);
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += blockDim.x) {
-        uint64_t own = key_of(d, id);
-        if (own >= floor && own >> shift >> DIGIT_BITS == key >> shift >> DIGIT_BITS) {
-            uint32_t digit = (uint32_t)(own >> shift) % DIGITS;
-            atomicAdd(&d->sums[digit], (unsigned long long)kernels_mass(d->weights[id]));
-            atomicAdd(&d->counts[digit], 1u);
-        }
+    const struct gpu_sample_slice *slices = slices_of(d->args, d->place);
+    uint32_t count = gpu_slices(d->args->vocab_tokens);
+    uint64_t base = 0;
+    double goal = 0;
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+        d->items[i] = slices[i].mass;
     }
-    __syncthreads();
-}
-
-/* One CUDA thread: chooses the digit at `shift` of the key; the last one with candidates if none
- * reaches the goal. */
-GPU_INLINE void digit_choose(const struct draw *d, const struct goal *goal, uint32_t shift)
-{
-    struct leading before = *d->found, last = before;
-    uint64_t digit_last = 0;
-    for (uint32_t digit = DIGITS; digit-- > 0;) {
-        if (d->counts[digit] > 0) {
-            digit_last = digit;
-            last = before;
-            before.sum += d->sums[digit];
-            before.count += d->counts[digit];
-            if (is_reached(goal, before.count, before.sum)) {
-                break;
-            }
-        }
-    }
-    last.key |= digit_last << shift;
-    if (shift == 0) {                   /* the candidate itself is one of the leading ones */
-        last.sum = before.sum;
-        last.count = before.count;
-    }
-    *d->found = last;
-}
-
-/* The fewest leading candidates that reach the goal; if they do not, all candidates, of which there
- * is at least one. Begins and ends with a barrier. */
-GPU_INLINE struct leading leading_find(const struct draw *d, struct goal goal)
-{
-    struct leading none = {0, 0, 0};
-    uint32_t digits = d->is_ranked ? 8 : 4;
     __syncthreads();
     if (threadIdx.x == 0) {
-        *d->found = none;
+        *d->token = slice_find(d, count, &base, &goal);
     }
     __syncthreads();
-    for (uint32_t shift = digits * DIGIT_BITS; shift > 0;) {
-        shift -= DIGIT_BITS;
-        digits_count(d, goal.floor, d->found->key, shift);
-        if (threadIdx.x == 0) {
-            digit_choose(d, &goal, shift);
-        }
-        __syncthreads();
+    const struct slice slice = slice_of(*d->token, d->args->vocab_tokens);
+    for (uint32_t i = threadIdx.x; i < slice.count; i += blockDim.x) {
+        d->items[i] = kernels_mass(d->weights[slice.first + i]);
     }
-    return *d->found;
+    sums_make(d, slice.count);
+    if (threadIdx.x == 0) {
+        uint32_t found = find_reached(d, slice.count, base, goal, true);
+        *d->token = slice.first + gpu_smaller(found, slice.count - 1);
+    }
+    __syncthreads();
 }
 
-/* The sum of the weights of all candidates. Begins and ends with a barrier. */
-GPU_INLINE uint64_t mass_total(const struct draw *d, uint64_t floor)
+/* ---- ranked ---------------------------------------------------------------------------------- */
+
+GPU_INLINE void order(uint64_t *a, uint64_t *b, bool descending)
 {
-    unsigned long long own = 0;
-    __syncthreads();
-    digits_clear(d);
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += blockDim.x) {
-        own += key_of(d, id) >= floor ? kernels_mass(d->weights[id]) : 0;
+    if (*a < *b ? descending : *a > *b && !descending) {
+        uint64_t of = *a;
+        *a = *b;
+        *b = of;
     }
-    atomicAdd(&d->sums[0], own);
-    __syncthreads();
-    return d->sums[0];
 }
 
-/* The smallest key that top_k, top_p and min_p keep. */
-GPU_INLINE uint64_t survivors(const struct draw *d)
+/* Bitonic, in descending order; keys that are 0 fill it up to a power of two. Ends with a
+ * barrier. */
+GPU_INLINE void list_sort(uint64_t *keys, const uint64_t *list, uint32_t count)
+{
+    uint32_t size = 2;
+    while (size < count) {
+        size *= 2;
+    }
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        keys[i] = i < count ? list[i] : 0;
+    }
+    __syncthreads();
+    for (uint32_t run = 2; run <= size; run *= 2) {
+        for (uint32_t apart = run / 2; apart > 0; apart /= 2) {
+            for (uint32_t i = threadIdx.x; i < size / 2; i += blockDim.x) {
+                uint32_t a = i / apart * 2 * apart + i % apart;
+                order(&keys[a], &keys[a + apart], (a & run) == 0 || run == size);
+            }
+            __syncthreads();
+        }
+    }
+}
+
+/* How many of the sorted candidates have at least this key. One CUDA thread. */
+GPU_INLINE uint32_t count_least(const struct draw *d, uint32_t count, uint64_t key)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (d->items[middle] >= key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The candidates that top_k, top_p and min_p keep; `total` is of all that top_k keeps. One CUDA
+ * thread. */
+GPU_INLINE uint32_t count_kept(const struct draw *d, uint64_t total)
 {
     const struct gpu_row *row = d->row;
-    struct goal goal = {0, 0, 0, false};
-    uint64_t total = 0;
-    if (row->top_k > 0 && row->top_k < d->vocab) {
-        goal.count = row->top_k;
-        struct leading heaviest = leading_find(d, goal);
-        goal.floor = heaviest.key;
-        goal.count = 0;
-        total = heaviest.sum;
-    } else {
-        total = mass_total(d, 0);
+    uint32_t kept = d->count;
+    if (row->top_k > 0 && row->top_k < d->args->vocab_tokens) {
+        kept = row->top_k;
+        total = sum_before(d, kept);
     }
     if (row->top_p < 1) {
-        goal.sum = (double)row->top_p * (double)total;
-        goal.floor = leading_find(d, goal).key;
+        double goal = (double)row->top_p * (double)total;
+        kept = gpu_smaller(find_reached(d, kept, 0, goal, false) + 1, kept);
     }
     /* min_p times the heaviest weight, which is 1. */
     uint64_t least = (uint64_t)gpu_bits_of(row->min_p > 0 ? row->min_p : 0.0f) << 32;
-    return goal.floor > least ? goal.floor : least;
+    return count_least(d, kept, least);
 }
 
-GPU_INLINE uint32_t token_draw(struct draw *d, uint32_t position)
+/* The sum of all weights. Each CUDA thread adds up all of the groups. */
+GPU_INLINE uint64_t groups_total(const struct bucket_groups *groups)
 {
-    const struct gpu_row *row = d->row;
-    d->is_ranked = row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
-    struct goal goal = {0, 0, 0, true};
-    goal.floor = d->is_ranked ? survivors(d) : 0;
-    goal.sum = kernels_uniform(row->seed, position) * (double)mass_total(d, goal.floor);
-    return UINT32_MAX - (uint32_t)leading_find(d, goal).key;
-}
-
-/* ---- the largest ---- */
-
-/* The first of the largest weights: each CUDA thread finds its own, then half of them compare with
- * the other half. Uses the memory of the digits. Begins and ends with a barrier. */
-GPU_INLINE uint32_t largest_find(const struct draw *d)
-{
-    uint32_t *ids = d->counts, best = threadIdx.x < d->vocab ? threadIdx.x : 0;
-    for (uint32_t id = best; id < d->vocab; id += blockDim.x) {
-        best = d->weights[id] > d->weights[best] ? id : best;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < BUCKET_GROUPS; i++) {
+        total += wide_of(groups->low[i], groups->high[i]);
     }
-    __syncthreads();
-    ids[threadIdx.x] = best;
-    __syncthreads();
-    for (uint32_t half = blockDim.x / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) {
-            uint32_t other = ids[threadIdx.x + half];
-            float a = d->weights[ids[threadIdx.x]], b = d->weights[other];
-            if (b > a || (b == a && other < ids[threadIdx.x])) {
-                ids[threadIdx.x] = other;
-            }
-        }
-        __syncthreads();
-    }
-    return ids[0];
+    return total;
 }
 
-/* Logits become weights. Ends with a barrier. */
-GPU_INLINE void weights_make(const struct draw *d)
+GPU_INLINE void draw_listed(struct draw *d, const struct leading *leading, uint64_t total)
 {
-    float largest = d->weights[largest_find(d)], scale = 1.0f / d->row->temperature;
-    __syncthreads();
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += blockDim.x) {
-        d->weights[id] = kernels_exp((d->weights[id] - largest) * scale);
+    list_sort(d->items, memory_of(d->args, d->place)->list, leading->count);
+    sums_make(d, leading->count);
+    if (threadIdx.x == 0) {
+        uint32_t kept = count_kept(d, total);
+        double goal = kernels_uniform(d->row->seed, d->position) * (double)sum_before(d, kept);
+        uint32_t drawn = gpu_smaller(find_reached(d, kept, 0, goal, true), kept - 1);
+        *d->token = UINT32_MAX - (uint32_t)d->items[drawn];
     }
     __syncthreads();
 }
 
-/* Copies the logits to where they become weights, and adjusts them. True when all are finite. Ends
- * with a barrier. */
-GPU_INLINE bool logits_take(const struct draw *d, const struct adjustment *a, const float *logits)
+GPU_INLINE void draw_any(struct draw *d)
 {
-    adjustment_count(a);
-    digits_clear(d);
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += blockDim.x) {
-        d->weights[id] = adjustment_take(a, id, logits[id]);
-        if ((gpu_bits_of(logits[id]) & 0x7fffffffu) >= 0x7f800000u) {
-            atomicAdd(&d->counts[0], 1u);
-        }
+    struct radix radix;
+    radix.row = d->row;
+    radix.weights = d->weights;
+    radix.vocab = d->args->vocab_tokens;
+    radix.digits = (struct radix_digits *)d->items;
+    radix.found = (struct radix_found *)d->sums;
+    uint32_t token = radix_draw(&radix, d->position);
+    if (threadIdx.x == 0) {
+        *d->token = token;
     }
     __syncthreads();
-    adjustment_repeat(a);
-    adjustment_bias(a);
-    return d->counts[0] == 0;
 }
+
+/* Ends with a barrier. */
+GPU_INLINE void draw_ranked(struct draw *d)
+{
+    uint32_t *words = (uint32_t *)d->items;
+    const struct leading leading =
+        leading_of(memory_of(d->args, d->place), d->row, d->args->vocab_tokens, words);
+    uint64_t total = groups_total((const struct bucket_groups *)((struct leading *)words + 1));
+    __syncthreads();
+    if (leading.count > GPU_LISTED_MAX) {
+        draw_any(d);
+    } else {
+        draw_listed(d, &leading, total);
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 /* One CUDA thread, byte by byte: only the canary's row needs it. */
 GPU_INLINE uint64_t digest_add(uint64_t digest, const float *logits, uint32_t count)
@@ -240,32 +297,19 @@ GPU_INLINE uint64_t digest_add(uint64_t digest, const float *logits, uint32_t co
     return digest;
 }
 
-/* The draw of a place, with its shared memory. */
-GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, uint32_t row)
+/* One CUDA thread: the row has sampled a token. */
+GPU_INLINE struct gpu_out token_add(const struct draw *d, uint32_t row, struct gpu_out out)
 {
-    struct draw d;
-    d.row = (const struct gpu_row *)args->rows + row;
-    d.weights = (float *)args->weights + place * args->weights_stride;
-    d.vocab = args->vocab_tokens;
-    d.is_ranked = false;
-    d.sums = (unsigned long long *)gpu_shared;
-    d.found = (struct leading *)(d.sums + DIGITS);
-    d.counts = (uint32_t *)(d.found + 1);
-    return d;
-}
-
-GPU_INLINE struct adjustment adjustment_init(const struct gpu_sample *args, const struct draw *d,
-                                             uint32_t row, uint32_t produced)
-{
-    struct adjustment a;
-    a.row = d->row;
-    a.weights = d->weights;
-    a.vocab = d->vocab;
-    a.generated = (const uint32_t *)args->generated + row * args->generated_max;
-    a.produced = (const uint32_t *)args->out_tokens + (uint64_t)row * args->steps_max;
-    a.produced_count = produced;
-    a.biases = (const struct gpu_bias *)args->biases + (uint64_t)row * GPU_BIASES_MAX;
-    return a;
+    const struct gpu_sample *args = d->args;
+    const float *logits = (const float *)args->logits + d->place * args->logits_stride;
+    ((uint32_t *)args->out_tokens)[(uint64_t)row * args->steps_max + out.produced] = *d->token;
+    if (d->row->wants_digest != 0) {
+        out.digest = digest_add(out.produced == 0 ? FNV_START : out.digest, logits,
+                                args->vocab_tokens);
+    }
+    out.result = GPU_ROW_OK;
+    out.produced++;
+    return out;
 }
 
 GPU_KERNEL(sample)
@@ -274,31 +318,21 @@ GPU_KERNEL(sample)
     if (place->slot == GPU_NONE) {
         return;
     }
-    struct draw d = draw_init(&args, blockIdx.x, place->row);
-    const float *logits = (const float *)args.logits + blockIdx.x * args.logits_stride;
-    struct gpu_out *out = (struct gpu_out *)args.outs + place->row, before = *out;
-    uint32_t *tokens = (uint32_t *)args.out_tokens + (uint64_t)place->row * args.steps_max;
-    struct gpu_out after = {GPU_ROW_NOT_FINITE, 0, 0};
-    const struct adjustment adjustment = adjustment_init(&args, &d, place->row, before.produced);
-    if (logits_take(&d, &adjustment, logits)) {
-        uint32_t token = 0;
-        if (d.row->temperature <= 0) {
-            token = largest_find(&d);
+    const uint32_t row = place->row;
+    struct gpu_out *out = (struct gpu_out *)args.outs + row;
+    struct draw d = draw_init(&args, blockIdx.x, row);
+    const struct largest largest = largest_of_slices(&args, d.place, d.largest);
+    if (largest.bad == 0 && d.row->temperature > 0) {
+        if (d.is_ranked) {
+            draw_ranked(&d);
         } else {
-            uint32_t position = d.row->first_position + d.row->tokens_count + before.produced;
-            weights_make(&d);
-            token = token_draw(&d, position);
+            draw_by_id(&d);
         }
-        after.result = GPU_ROW_OK;
-        after.produced = before.produced + 1;
-        if (threadIdx.x == 0) {
-            tokens[before.produced] = token;
-            after.digest = d.row->wants_digest == 0 ? before.digest
-                           : digest_add(before.produced == 0 ? FNV_START : before.digest, logits,
-                                        d.vocab);
-        }
+    } else if (threadIdx.x == 0) {
+        *d.token = largest.id;
     }
     if (threadIdx.x == 0) {
-        *out = after;
+        const struct gpu_out failed = {GPU_ROW_NOT_FINITE, 0, 0};
+        *out = largest.bad == 0 ? token_add(&d, row, *out) : failed;
     }
 }

@@ -12,7 +12,7 @@
 #include "config/base/step.h"
 #include "kernels/sample.h"
 
-enum { VOCAB_MAX = 1000, STEPS = 8, PLACES = 4, ROWS = 6, GENERATED_MAX = 700 };
+enum { VOCAB_MAX = 9001, STEPS = 8, PLACES = 4, ROWS = 6, GENERATED_MAX = 700 };
 
 struct scene {
     struct gpu_sample args;
@@ -41,6 +41,8 @@ static void scene_make(uint32_t vocab)
     scene.args = (struct gpu_sample){
         .logits = rig_address(scene.logits),
         .weights = rig_address(rig_take(((PLACES - 1) * stride + vocab) * sizeof(float))),
+        .memory = rig_address(rig_take(PLACES * gpu_sample_memory_bytes(vocab))),
+        .memory_bytes = gpu_sample_memory_bytes(vocab),
         .places = rig_address(scene.places),
         .rows = rig_address(scene.rows),
         .outs = rig_address(scene.outs),
@@ -58,6 +60,18 @@ static void scene_make(uint32_t vocab)
         scene.rows[i].top_p = scene.rows[i].repeat_penalty = 1;
         scene.rows[i].tokens_count = 1;
     }
+}
+
+/* All kernels of sampling. */
+static void sample(void)
+{
+    const struct gpu_sample_scan scan = {scene.args};
+    const struct gpu_sample_weigh weigh = {scene.args};
+    const struct gpu_sample_gather gather = {scene.args};
+    RIG_LAUNCH(sample_scan, &scan);
+    RIG_LAUNCH(sample_weigh, &weigh);
+    RIG_LAUNCH(sample_gather, &gather);
+    RIG_LAUNCH(sample, &scene.args);
 }
 
 /* One of few values, so that each comes often. */
@@ -157,30 +171,60 @@ static void check_place(uint32_t place, uint32_t step)
     assert_int_equal(tokens[step], cpu_token(r, place_logits(place), vocab, step));
 }
 
-static void test_sample_same_token_as_the_cpu(void **state)
+static uint32_t lists[2];           /* ranked draws without and with a list */
+
+static void count_lists(uint32_t vocab)
 {
-    (void)state;
-    const uint32_t vocabs[] = {1, 2, 31, 256, 257, VOCAB_MAX};
-    for (uint32_t i = 0; i < 120; i++) {
-        uint32_t vocab = vocabs[i % 6];
-        scene_make(vocab);
-        for (uint32_t r = 0; r < ROWS; r++) {
-            row_random(&scene.rows[r], vocab);
-            adjustments_random(r, vocab);
-        }
-        for (uint32_t step = 0; step < STEPS; step++) {
-            for (uint32_t place = 0; place < PLACES; place++) {
-                logits_random(scene.logits + place * scene.args.logits_stride, vocab);
-            }
-            RIG_LAUNCH(sample, &scene.args);
-            for (uint32_t place = 0; place < PLACES; place++) {
-                check_place(place, step);
-            }
-        }
-        rig_teardown(NULL);
+    for (uint32_t place = 0; place < PLACES; place++) {
+        const struct gpu_row *row = &scene.rows[scene.places[place].row];
+        const struct gpu_sample_memory *memory =
+            (const void *)(uintptr_t)(scene.args.memory + place * scene.args.memory_bytes);
+        bool is_ranked = row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
+        lists[memory->listed > 0] += row->temperature > 0 && is_ranked;
+        assert_true(memory->listed <= vocab);
     }
 }
 
+static void check_draws(uint32_t vocab, uint32_t steps)
+{
+    scene_make(vocab);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        row_random(&scene.rows[r], vocab);
+        adjustments_random(r, vocab);
+    }
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t place = 0; place < PLACES; place++) {
+            logits_random(scene.logits + place * scene.args.logits_stride, vocab);
+        }
+        sample();
+        count_lists(vocab);
+        for (uint32_t place = 0; place < PLACES; place++) {
+            check_place(place, step);
+        }
+    }
+    rig_teardown(NULL);
+}
+
+static void test_sample_same_token_as_the_cpu(void **state)
+{
+    (void)state;
+    const uint32_t vocabs[] = {1, 2, 31, 256, 257, 1000};
+    for (uint32_t i = 0; i < 120; i++) {
+        check_draws(vocabs[i % 6], STEPS);
+    }
+}
+
+/* Several slices; draws with a list, and such that have more candidates than a list. */
+static void test_sample_same_token_of_a_large_vocabulary(void **state)
+{
+    (void)state;
+    const uint32_t vocabs[] = {GPU_SLICE_TOKENS, GPU_SLICE_TOKENS + 1, VOCAB_MAX};
+    lists[0] = lists[1] = 0;
+    for (uint32_t i = 0; i < 9; i++) {
+        check_draws(vocabs[i % 3], 2);
+    }
+    assert_true(lists[0] > 4 && lists[1] > 4);
+}
 /* The cut falls between two of equal weight: the lower id stays, in every kind of cut. */
 static void test_sample_equal_logits_lower_id_stays(void **state)
 {
@@ -196,7 +240,7 @@ static void test_sample_equal_logits_lower_id_stays(void **state)
     for (uint32_t seed = 0; seed < 64; seed++) {
         row->seed = seed;
         memset(scene.outs, 0, ROWS * sizeof *scene.outs);
-        RIG_LAUNCH(sample, &scene.args);
+        sample();
         uint32_t token = scene.tokens[0];
         assert_true(token == 1 || token == 3 || token == 5);
         met |= 1u << token;
@@ -215,7 +259,7 @@ static void test_sample_sum_must_be_exceeded(void **state)
         scene.rows[4].seed = UINT64_C(0x998ead70ae4918a9);
         scene.rows[4].temperature = 1;
         scene.rows[4].min_p = 0.5f * (float)ranked;
-        RIG_LAUNCH(sample, &scene.args);
+        sample();
         assert_int_equal(scene.tokens[4 * STEPS], 1);
         check_place(0, 0);
     }
@@ -229,7 +273,7 @@ static void test_sample_not_finite_is_reported(void **state)
         scene_make(300);
         scene.outs[2] = (struct gpu_out){STEP_ROW_OK, 3, 77};
         scene.logits[scene.args.logits_stride + 299 - 100 * i] = bad[i];
-        RIG_LAUNCH(sample, &scene.args);
+        sample();
         assert_int_equal(scene.outs[2].result, STEP_ROW_NOT_FINITE);
         assert_int_equal(scene.outs[2].produced, 0);
         assert_int_equal(scene.outs[2].digest, 0);
@@ -246,7 +290,7 @@ static void test_sample_digest_is_the_cpus(void **state)
     scene.rows[4].wants_digest = 1;
     for (uint32_t step = 0; step < 3; step++) {
         logits_random(scene.logits, 100);
-        RIG_LAUNCH(sample, &scene.args);
+        sample();
         digest = fnv_add(digest, scene.logits, 100 * sizeof(float));
         assert_true(scene.outs[4].digest == digest);
         assert_int_equal(scene.outs[2].digest, 0);
@@ -265,7 +309,7 @@ static void test_sample_others_stay(void **state)
     for (uint32_t r = 0; r < ROWS; r++) {
         row_random(&scene.rows[r], 300);
     }
-    RIG_LAUNCH(sample, &scene.args);
+    sample();
     assert_memory_equal(scene.logits, before, floats * sizeof *before);
     for (uint32_t r = 0; r < ROWS; r++) {
         bool samples = r == 4 || r == 0;
@@ -276,6 +320,7 @@ static void test_sample_others_stay(void **state)
 
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_sample_same_token_as_the_cpu),
+    RIG_TEST(test_sample_same_token_of_a_large_vocabulary),
     RIG_TEST(test_sample_equal_logits_lower_id_stays),
     RIG_TEST(test_sample_sum_must_be_exceeded),
     RIG_TEST(test_sample_not_finite_is_reported),

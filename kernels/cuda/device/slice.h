@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: a slice of the vocabulary, GPU_SLICE_TOKENS tokens of one place, that a thread block of
+ * sampling works on; and the largest of many logits, of equal ones that of the lowest id.
+ *
+ * A CUDA thread has GPU_SLICE_EACH tokens, in fours that lie GPU_SAMPLE_THREADS fours apart: so it
+ * reads 16 bytes at a time and has all its reads under way at once, and a warp reads what lies
+ * together. `slice_index` says which token is which.
+ */
+#include "kernels/cuda/device/number.h"
+#include "kernels/cuda/device/reduce.h"
+
+#define GPU_FOUR       4u
+#define GPU_SLICE_EACH (GPU_SLICE_TOKENS / GPU_SAMPLE_THREADS)
+
+struct slice {
+    uint32_t first, count;              /* ids of its tokens */
+};
+
+GPU_INLINE struct slice slice_of(uint32_t index, uint32_t vocab)
+{
+    struct slice s;
+    s.first = index * GPU_SLICE_TOKENS;
+    s.count = gpu_smaller(vocab - s.first, GPU_SLICE_TOKENS);
+    return s;
+}
+
+/* Where the CUDA thread's i-th token lies in the slice; they ascend with i. */
+GPU_INLINE uint32_t slice_index(uint32_t i)
+{
+    return (i / GPU_FOUR * GPU_SAMPLE_THREADS + threadIdx.x) * GPU_FOUR + i % GPU_FOUR;
+}
+
+struct GPU_ALIGNED(16) four {
+    float at[GPU_FOUR];
+};
+
+/* The CUDA thread's numbers of `from` (slice); beyond the slice they are `rest`. */
+GPU_INLINE void slice_load(const struct slice *s, const float *from, float own[GPU_SLICE_EACH],
+                           float rest)
+{
+    bool has_fours = (uintptr_t)from % sizeof(struct four) == 0;
+    GPU_UNROLL
+    for (uint32_t i = 0; i < GPU_SLICE_EACH; i += GPU_FOUR) {
+        uint32_t index = slice_index(i);
+        if (has_fours && index + GPU_FOUR <= s->count) {
+            struct four four = *(const struct four *)(const void *)(from + index);
+            memcpy(own + i, four.at, sizeof four.at);
+        } else {
+            for (uint32_t j = 0; j < GPU_FOUR; j++) {
+                own[i + j] = index + j < s->count ? from[index + j] : rest;
+            }
+        }
+    }
+}
+
+GPU_INLINE void slice_store(const struct slice *s, float *to, const float own[GPU_SLICE_EACH])
+{
+    bool has_fours = (uintptr_t)to % sizeof(struct four) == 0;
+    GPU_UNROLL
+    for (uint32_t i = 0; i < GPU_SLICE_EACH; i += GPU_FOUR) {
+        uint32_t index = slice_index(i);
+        if (has_fours && index + GPU_FOUR <= s->count) {
+            struct four four;
+            memcpy(four.at, own + i, sizeof four.at);
+            *(struct four *)(void *)(to + index) = four;
+        } else {
+            for (uint32_t j = 0; j < GPU_FOUR && index + j < s->count; j++) {
+                to[index + j] = own[i + j];
+            }
+        }
+    }
+}
+
+/* ---- sums of 64 bits ------------------------------------------------------------------------- */
+
+/* Adds to a sum that many CUDA threads add to, in two words: each addition that wraps the low one
+ * carries. A chip has no addition of 64 bits in shared memory but a loop. */
+GPU_INLINE void wide_add(uint32_t *low, uint32_t *high, uint64_t value)
+{
+    uint32_t part = (uint32_t)value, before = atomicAdd(low, part);
+    uint32_t rest = (uint32_t)(value >> 32) + (before + part < before ? 1 : 0);
+    if (rest > 0) {
+        atomicAdd(high, rest);
+    }
+}
+
+GPU_INLINE uint64_t wide_of(uint32_t low, uint32_t high)
+{
+    return (uint64_t)high << 32 | low;
+}
+
+/* ---- the largest ----------------------------------------------------------------------------- */
+
+struct largest {
+    float value;
+    uint32_t id;
+    uint32_t bad;                       /* not 0: a logit is not finite */
+};
+
+GPU_INLINE struct largest largest_none(void)
+{
+    struct largest none = {-INFINITY, GPU_NONE, 0};
+    return none;
+}
+
+GPU_INLINE void largest_add(struct largest *to, struct largest from)
+{
+    if (from.value > to->value || (from.value == to->value && from.id < to->id)) {
+        to->value = from.value;
+        to->id = from.id;
+    }
+    to->bad |= from.bad;
+}
+
+/* Of all CUDA threads of the thread block, for all of them. `shared` has room for GPU_WARPS_MAX.
+ * Begins and ends with a barrier. */
+GPU_INLINE struct largest largest_of_all(struct largest own, struct largest *shared)
+{
+    for (uint32_t apart = GPU_WARP / 2; apart > 0; apart /= 2) {
+        struct largest other;
+        other.value = __shfl_xor_sync(GPU_WARP_ALL, own.value, apart);
+        other.id = __shfl_xor_sync(GPU_WARP_ALL, own.id, apart);
+        other.bad = __shfl_xor_sync(GPU_WARP_ALL, own.bad, apart);
+        largest_add(&own, other);
+    }
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) {
+        shared[threadIdx.x / GPU_WARP] = own;
+    }
+    __syncthreads();
+    struct largest all = shared[0];
+    for (uint32_t warp = 1; warp < blockDim.x / GPU_WARP; warp++) {
+        largest_add(&all, shared[warp]);
+    }
+    __syncthreads();
+    return all;
+}
+
+/* ---- a place's memory ------------------------------------------------------------------------ */
+
+GPU_INLINE struct gpu_sample_memory *memory_of(const struct gpu_sample *args, uint32_t place)
+{
+    return (struct gpu_sample_memory *)(args->memory + place * args->memory_bytes);
+}
+
+GPU_INLINE struct gpu_sample_slice *slices_of(const struct gpu_sample *args, uint32_t place)
+{
+    return (struct gpu_sample_slice *)(memory_of(args, place) + 1);
+}
+
+/* Of all slices of a place, for all CUDA threads. Begins and ends with a barrier. */
+GPU_INLINE struct largest largest_of_slices(const struct gpu_sample *args, uint32_t place,
+                                            struct largest *shared)
+{
+    const struct gpu_sample_slice *slices = slices_of(args, place);
+    struct largest own = largest_none();
+    for (uint32_t i = threadIdx.x; i < gpu_slices(args->vocab_tokens); i += blockDim.x) {
+        struct largest of = {slices[i].largest, slices[i].id, slices[i].bad};
+        largest_add(&own, of);
+    }
+    return largest_of_all(own, shared);
+}
+
+/* True when the row's candidates go by their weights, else by their ids. */
+GPU_INLINE bool is_ranked(const struct gpu_row *row)
+{
+    return row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
+}
