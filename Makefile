@@ -140,6 +140,15 @@ HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
 HOST_CU_OBJ := $(HOST_CU_KERNELS) \
     $(call objects,selftest/fake/softgpu/host.c selftest/fake/softgpu/fiber.c)
 HOST_CU_LIB := $(O)/libhostcu.a
+# The same with gcc's instrumentation of accesses, and a runtime of our own that finds races. Each
+# access is as it is written: nothing is vectorised or moved. AddressSanitizer does not go with it.
+RACED_FLAGS := -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -O1 -fno-tree-bit-ccp
+RACED_LIB := $(O)/libraced.a
+RACED_OBJ := $(CU_SRC:%=$(O)/raced/%.o) $(filter-out $(HOST_CU_KERNELS),$(HOST_CU_OBJ)) \
+    $(call objects,$(wildcard selftest/fake/races/*.c))
+RACED_BIN := $(if $(filter asan fuzz cov,$(MODE)),,$(patsubst %,$(B)/unit/races/test_%,\
+    advance attention kv_copy logprob number pattern product races rms_norm rope sample))
+UNIT_BIN := $(filter-out %/cuda/test_races,$(UNIT_BIN)) $(RACED_BIN)
 # The AVX-512 kernels compiled for CPUs with AVX2.
 EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512*.c))
 
@@ -164,6 +173,10 @@ $(O)/%.o: %.c | build/.setup
 	$(call compile,$(CALLGRAPH))
 $(O)/kernels/cuda/device/%.cu.o: kernels/cuda/device/%.cu | build/.setup
 	$(call compile,-x c)
+$(O)/raced/%.cu.o: %.cu | build/.setup
+	$(call compile,-x c $(RACED_FLAGS), (raced))
+$(O)/raced/selftest/%.o: selftest/%.c | build/.setup-tests
+	$(call compile,$(RACED_FLAGS), (raced))
 $(HOST_CU_OBJ): CFLAGS += -fPIC
 $(O)/pic/%.o: %.c | build/.setup
 	$(call compile,-fPIC -fvisibility=hidden, (shared))
@@ -219,6 +232,7 @@ $(DOOR_LIB): $(filter $(O)/tools/door/%,$(filter-out %/main.o,$(DOOR_OBJ)))
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 $(GPU_LIB): $(GPU_OBJ)
 $(HOST_CU_LIB): $(HOST_CU_OBJ)
+$(RACED_LIB): $(RACED_OBJ)
 $(B)/libagx.a: $(SDK_OBJ)
 %.a:
 	$(call say,AR  )
@@ -293,6 +307,14 @@ $(B)/unit/door/test_seal: $(O)/selftest/misbehave/forbidden.o
 $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(DOOR_LIB) $(LAB_LIB) $(CLIENT_LIB) \
     $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) | build/.setup-tests
 	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),$(LDLIBS_json) -lcmocka $(LDLIBS_inih))
+
+# Tests of kernels once more, with the instrumented ones; that of races has such kernels itself.
+$(B)/unit/races/test_%: selftest/unit/cuda/test_%.c $(RACED_LIB) $(GPU_LIB) $(LIB) \
+    | build/.setup-tests
+	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),-lcmocka $(LDLIBS_core))
+$(B)/unit/races/test_races: $(O)/raced/selftest/unit/cuda/test_races.o $(RACED_LIB) $(GPU_LIB) \
+    $(LIB)
+	$(call link,,-lcmocka $(LDLIBS_core))
 
 .PHONY: test test-long unit e2e e2e-long e2e-parts check demo sim sim-short
 # Two steps: nothing else runs beside the end-to-end tests.

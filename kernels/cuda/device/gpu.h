@@ -7,6 +7,8 @@
  *
  *   threadIdx, blockIdx, blockDim, gridDim; thread blocks have one dimension and whole warps
  *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd()
+ *   __syncwarp() of the whole warp. Its lanes do not run in lockstep: what one writes to memory
+ *   another reads only behind this barrier, for __shfl_xor_sync() orders no memory
  *   gpu_shared: the shared memory of the thread block; its size is given at the launch
  *
  * Device addresses are uint64_t in the arguments; a kernel casts each one once.
