@@ -140,15 +140,6 @@ HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
 HOST_CU_OBJ := $(HOST_CU_KERNELS) \
     $(call objects,selftest/fake/softgpu/host.c selftest/fake/softgpu/fiber.c)
 HOST_CU_LIB := $(O)/libhostcu.a
-# The same with gcc's instrumentation of accesses, and a runtime of our own that finds races. Each
-# access is as it is written: nothing is vectorised or moved. AddressSanitizer does not go with it.
-RACED_FLAGS := -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -O1 -fno-tree-bit-ccp
-RACED_LIB := $(O)/libraced.a
-RACED_OBJ := $(CU_SRC:%=$(O)/raced/%.o) $(filter-out $(HOST_CU_KERNELS),$(HOST_CU_OBJ)) \
-    $(call objects,$(wildcard selftest/fake/races/*.c))
-RACED_BIN := $(if $(filter asan fuzz cov,$(MODE)),,$(patsubst %,$(B)/unit/races/test_%,\
-    advance attention kv_copy logprob number pattern product races rms_norm rope sample))
-UNIT_BIN := $(filter-out %/cuda/test_races,$(UNIT_BIN)) $(RACED_BIN)
 # The AVX-512 kernels compiled for CPUs with AVX2.
 EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512*.c))
 
@@ -173,10 +164,6 @@ $(O)/%.o: %.c | build/.setup
 	$(call compile,$(CALLGRAPH))
 $(O)/kernels/cuda/device/%.cu.o: kernels/cuda/device/%.cu | build/.setup
 	$(call compile,-x c)
-$(O)/raced/%.cu.o: %.cu | build/.setup
-	$(call compile,-x c $(RACED_FLAGS), (raced))
-$(O)/raced/selftest/%.o: selftest/%.c | build/.setup-tests
-	$(call compile,$(RACED_FLAGS), (raced))
 $(HOST_CU_OBJ): CFLAGS += -fPIC
 $(O)/pic/%.o: %.c | build/.setup
 	$(call compile,-fPIC -fvisibility=hidden, (shared))
@@ -232,7 +219,6 @@ $(DOOR_LIB): $(filter $(O)/tools/door/%,$(filter-out %/main.o,$(DOOR_OBJ)))
 $(LAB_LIB): $(filter-out $(O)/tools/lab/main.o,$(LAB_OBJ))
 $(GPU_LIB): $(GPU_OBJ)
 $(HOST_CU_LIB): $(HOST_CU_OBJ)
-$(RACED_LIB): $(RACED_OBJ)
 $(B)/libagx.a: $(SDK_OBJ)
 %.a:
 	$(call say,AR  )
@@ -300,6 +286,7 @@ build/model-kv8b.gguf: build/tools/mkmodel
 	    --ffn 32 --vocab 512 --type q8_0 --seed 1
 
 # ---- tests ---------------------------------------------------------------------------------------
+include selftest/fake/races/races.mk
 # A test compares our own declarations with cuda.h where there is one.
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
@@ -307,14 +294,6 @@ $(B)/unit/door/test_seal: $(O)/selftest/misbehave/forbidden.o
 $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(DOOR_LIB) $(LAB_LIB) $(CLIENT_LIB) \
     $(B)/libagx.a $(HOST_CU_LIB) $(APPLIANCE_LIB) $(GPU_LIB) $(LIB) | build/.setup-tests
 	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),$(LDLIBS_json) -lcmocka $(LDLIBS_inih))
-
-# Tests of kernels once more, with the instrumented ones; that of races has such kernels itself.
-$(B)/unit/races/test_%: selftest/unit/cuda/test_%.c $(RACED_LIB) $(GPU_LIB) $(LIB) \
-    | build/.setup-tests
-	$(call link,$(filter-out -Wmissing-prototypes,$(FROM_C)),-lcmocka $(LDLIBS_core))
-$(B)/unit/races/test_races: $(O)/raced/selftest/unit/cuda/test_races.o $(RACED_LIB) $(GPU_LIB) \
-    $(LIB)
-	$(call link,,-lcmocka $(LDLIBS_core))
 
 .PHONY: test test-long unit e2e e2e-long e2e-parts check demo sim sim-short
 # Two steps: nothing else runs beside the end-to-end tests.
@@ -397,12 +376,29 @@ wheel:  ## the Python client as a wheel in build/, for pip
 	@python3 tools/sdk/python/wheel.py build
 
 # ---- a machine with a GPU, which may have no compiler --------------------------------------------
-GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))
+# A tree of its own: tools/gpu-check, and stripped what it runs, with no more than that needs.
+CARRY := $(B)/gpu-carry
+CARRY_KIB_MAX := 40960
+CARRIED := $(addprefix $(CARRY)/,tools/gpu-check $(shell sh tools/gpu-check --programs) \
+    build/lib/libcmocka.so.0)
 .PHONY: gpu-carry
-gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to carry to the GPU
-	@mkdir -p $(B)/lib
-	$(Q)cp -L "`$(CC) -print-file-name=libcmocka.so.0`" $(B)/lib/
-	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
+gpu-carry: $(CARRIED)  ## make what to carry to a machine with a GPU, for tools/gpu-check there
+	@kib=$$(du -sk $(CARRY) | cut -f1); if [ $$kib -gt $(CARRY_KIB_MAX) ]; then \
+	    echo "$(CARRY): $$kib KiB, at most $(CARRY_KIB_MAX) may be carried"; exit 1; fi; \
+	    echo "carry $(CARRY) ($$kib KiB), and run tools/gpu-check in it"
+$(CARRY)/tools/gpu-check: tools/gpu-check
+	$(call say,COPY)
+	$(Q)cp $< $@
+$(CARRY)/build/lib/libcmocka.so.0: | build/.setup-tests
+	$(call say,COPY)
+	$(Q)cp -L "`$(CC) -print-file-name=libcmocka.so.0`" $@
+$(CARRY)/build/%: $(B)/%
+	$(call say,STRIP)
+	$(Q)strip -o $@ $<
+$(CARRY)/build/unit/cuda/test_%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"'
+$(CARRY)/build/unit/cuda/test_%: selftest/unit/cuda/test_%.c $(HOST_CU_LIB) $(GPU_LIB) $(LIB) \
+    | build/.setup-tests
+	$(call link,-s $(filter-out -Wmissing-prototypes,$(FROM_C)),-lcmocka $(LDLIBS_core))
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 BENCH := $(B)/bench \
