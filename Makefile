@@ -201,9 +201,11 @@ build/cuda/kernels.cu: FORCE | build/.setup
 	    printf '#include "%s"\n' $(CU_SRC); } >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 .PHONY: FORCE
+PTXAS_SAID := build/cuda/kernels.ptxas
 build/cuda/kernels.fatbin: build/cuda/kernels.cu
 	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
+	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -Xptxas -v -MD -MP -MF $@.d -MT $@ -o $@ $< 2>$(PTXAS_SAID) || \
+	    { cat $(PTXAS_SAID); exit 1; }
 IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
     -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
 $(O)/kernels/cuda/driver/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
@@ -289,6 +291,7 @@ build/model-kv8b.gguf: build/tools/mkmodel
 include selftest/fake/races/races.mk
 # A test compares our own declarations with cuda.h where there is one.
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
+$(B)/unit/cuda/test_images: CPPFLAGS += -DPTXAS_SAID='"$(PTXAS_SAID)"'
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/door/test_seal: $(O)/selftest/misbehave/forbidden.o
 $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(DOOR_LIB) $(LAB_LIB) $(CLIENT_LIB) \

@@ -31,6 +31,11 @@
 #define GPU_KERNEL(name)                                             \
     extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)    \
     name(const __grid_constant__ struct gpu_##name args)
+/* The same for a kernel of a few thread blocks, where others could not use the registers that it
+ * leaves: it may take those that keep its variables out of memory. */
+#define GPU_KERNEL_OF_FEW(name)                                      \
+    extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX, 1) \
+    name(const __grid_constant__ struct gpu_##name args)
 extern __shared__ __align__(16) unsigned char gpu_shared[];
 #else
 #include "kernels/cuda/device/host.h"
@@ -38,4 +43,5 @@ extern __shared__ __align__(16) unsigned char gpu_shared[];
 #define GPU_KERNEL(name)                                 \
     void gpu_kernel_##name(const struct gpu_##name args); \
     void gpu_kernel_##name(const struct gpu_##name args)
+#define GPU_KERNEL_OF_FEW GPU_KERNEL
 #endif

@@ -268,7 +268,7 @@ GPU_INLINE struct adjustment adjustment_init(const struct gpu_sample *args, cons
     return a;
 }
 
-GPU_KERNEL(sample)
+GPU_KERNEL_OF_FEW(sample)
 {
     const struct gpu_place *place = (const struct gpu_place *)args.places + blockIdx.x;
     if (place->slot == GPU_NONE) {
