@@ -201,9 +201,11 @@ build/cuda/kernels.cu: FORCE | build/.setup
 	    printf '#include "%s"\n' $(CU_SRC); } >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 .PHONY: FORCE
+PTXAS_SAID := build/cuda/kernels.ptxas
 build/cuda/kernels.fatbin: build/cuda/kernels.cu
 	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -MD -MP -MF $@.d -MT $@ -o $@ $<
+	$(Q)$(NVCC) $(NVCCFLAGS) -fatbin -Xptxas -v -MD -MP -MF $@.d -MT $@ -o $@ $< 2>$(PTXAS_SAID) || \
+	    { cat $(PTXAS_SAID); exit 1; }
 IMAGES_FLAGS = -DIMAGES_ARCHS='$(GPU_ARCHS:%="%",) "$(GPU_PTX)",' \
     -DIMAGES_TOOLKIT=`$(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]\).*/\10\20/p'`
 $(O)/kernels/cuda/driver/images.o: CPPFLAGS += $(if $(NVCC),$(IMAGES_FLAGS))
@@ -286,8 +288,10 @@ build/model-kv8b.gguf: build/tools/mkmodel
 	    --ffn 32 --vocab 512 --type q8_0 --seed 1
 
 # ---- tests ---------------------------------------------------------------------------------------
+include selftest/fake/races/races.mk
 # A test compares our own declarations with cuda.h where there is one.
 $(B)/unit/cuda/%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"' -isystem $(CUDA)/include
+$(B)/unit/cuda/test_images: CPPFLAGS += -DPTXAS_SAID='"$(PTXAS_SAID)"'
 $(filter $(B)/unit/cuda/%,$(UNIT_BIN)): $(SOFTGPU)
 $(B)/unit/door/test_seal: $(O)/selftest/misbehave/forbidden.o
 $(B)/unit/%: selftest/unit/%.c $(FAKE_OBJ) $(EMULATED_OBJ) $(DOOR_LIB) $(LAB_LIB) $(CLIENT_LIB) \
@@ -375,12 +379,29 @@ wheel:  ## the Python client as a wheel in build/, for pip
 	@python3 tools/sdk/python/wheel.py build
 
 # ---- a machine with a GPU, which may have no compiler --------------------------------------------
-GPU_CARRIED := $(B)/agentix $(B)/agx $(filter $(B)/unit/cuda/%,$(UNIT_BIN))
+# A tree of its own: tools/gpu-check, and stripped what it runs, with no more than that needs.
+CARRY := $(B)/gpu-carry
+CARRY_KIB_MAX := 40960
+CARRIED := $(addprefix $(CARRY)/,tools/gpu-check $(shell sh tools/gpu-check --programs) \
+    build/lib/libcmocka.so.0)
 .PHONY: gpu-carry
-gpu-carry: $(GPU_CARRIED)  ## build what tools/gpu-check runs, and say what to carry to the GPU
-	@mkdir -p $(B)/lib
-	$(Q)cp -L "`$(CC) -print-file-name=libcmocka.so.0`" $(B)/lib/
-	@echo "carry, as they lie: tools/gpu-check $(B)/agentix $(B)/agx $(B)/unit/cuda $(B)/lib"
+gpu-carry: $(CARRIED)  ## make what to carry to a machine with a GPU, for tools/gpu-check there
+	@kib=$$(du -sk $(CARRY) | cut -f1); if [ $$kib -gt $(CARRY_KIB_MAX) ]; then \
+	    echo "$(CARRY): $$kib KiB, at most $(CARRY_KIB_MAX) may be carried"; exit 1; fi; \
+	    echo "carry $(CARRY) ($$kib KiB), and run tools/gpu-check in it"
+$(CARRY)/tools/gpu-check: tools/gpu-check
+	$(call say,COPY)
+	$(Q)cp $< $@
+$(CARRY)/build/lib/libcmocka.so.0: | build/.setup-tests
+	$(call say,COPY)
+	$(Q)cp -L "`$(CC) -print-file-name=libcmocka.so.0`" $@
+$(CARRY)/build/%: $(B)/%
+	$(call say,STRIP)
+	$(Q)strip -o $@ $<
+$(CARRY)/build/unit/cuda/test_%: CPPFLAGS += -DSOFTGPU='"$(SOFTGPU)"'
+$(CARRY)/build/unit/cuda/test_%: selftest/unit/cuda/test_%.c $(HOST_CU_LIB) $(GPU_LIB) $(LIB) \
+    | build/.setup-tests
+	$(call link,-s $(filter-out -Wmissing-prototypes,$(FROM_C)),-lcmocka $(LDLIBS_core))
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 BENCH := $(B)/bench \

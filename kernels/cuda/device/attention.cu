@@ -132,6 +132,7 @@ GPU_INLINE void query_weigh(const struct thread_block *b, uint32_t query, uint32
     float weight = lane < seen ? kernels_exp((score - largest) * scale) : 0.0f;
     float sum = gpu_warp_sum(weight);
     b->weights[query * GPU_CHUNK_TOKENS + lane] = weight;
+    __syncwarp();                       /* all lanes have read `before` */
     if (lane == 0) {
         float shrink = kernels_exp((before - largest) * scale);
         b->split.sum[query] = fmaf(b->split.sum[query], shrink, sum);

@@ -7,6 +7,8 @@
  *
  *   threadIdx, blockIdx, blockDim, gridDim; thread blocks have one dimension and whole warps
  *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd()
+ *   __syncwarp() of the whole warp. Its lanes do not run in lockstep: what one writes to memory
+ *   another reads only behind this barrier, for __shfl_xor_sync() orders no memory
  *   gpu_shared: the shared memory of the thread block; its size is given at the launch
  *
  * Device addresses are uint64_t in the arguments; a kernel casts each one once.
@@ -31,6 +33,11 @@
 #define GPU_KERNEL(name)                                             \
     extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)    \
     name(const __grid_constant__ struct gpu_##name args)
+/* The same for a kernel of a few thread blocks, where others could not use the registers that it
+ * leaves: it may take those that keep its variables out of memory. */
+#define GPU_KERNEL_OF_FEW(name)                                      \
+    extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX, 1) \
+    name(const __grid_constant__ struct gpu_##name args)
 extern __shared__ __align__(16) unsigned char gpu_shared[];
 #else
 #include "kernels/cuda/device/host.h"
@@ -40,4 +47,5 @@ extern __shared__ __align__(16) unsigned char gpu_shared[];
 #define GPU_KERNEL(name)                                 \
     void gpu_kernel_##name(const struct gpu_##name args); \
     void gpu_kernel_##name(const struct gpu_##name args)
+#define GPU_KERNEL_OF_FEW GPU_KERNEL
 #endif

@@ -10,7 +10,8 @@
  *
  * What a GPU leaves undefined is a failure here, and the message names the kernel: CUDA threads at
  * a barrier that others never reach, or at different barriers. Shared memory begins as 0xff bytes
- * (a float: NaN) and ends where the launch said; AddressSanitizer catches accesses past it.
+ * (a float: NaN) and ends where the launch said; AddressSanitizer catches accesses past it. Races
+ * and misaligned accesses are found in a build of the kernels of its own (selftest/fake/races).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,6 +52,7 @@ extern struct gpu_host_index gpu_host_thread, gpu_host_block, gpu_host_threads, 
 extern unsigned char *gpu_host_shared;
 
 void gpu_host_barrier(int line);
+void gpu_host_warp_barrier(int line);
 /* The value that CUDA thread (own ^ lanes) of the warp gives. */
 uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line);
 
@@ -69,12 +71,18 @@ static inline float gpu_host_exchange_float(float value, uint32_t lanes, int lin
 #define gridDim    gpu_host_grid
 #define gpu_shared gpu_host_shared
 #define __syncthreads() gpu_host_barrier(__LINE__)
+#define __syncwarp()   gpu_host_warp_barrier(__LINE__)
 #define __shfl_xor_sync(all, value, lanes)                                       \
     _Generic((value), float: gpu_host_exchange_float, uint32_t: gpu_host_exchange) \
     (value, lanes, __LINE__)
+#ifdef __SANITIZE_THREAD__              /* selftest/fake/races must see that it is atomic */
+#define atomicAdd(at, value) \
+    __atomic_fetch_add(at, (__typeof__(*(at)))(value), __ATOMIC_RELAXED)
+#else
 #define atomicAdd(at, value)                                \
     __extension__({                                         \
         __typeof__(*(at)) before_ = *(at);                  \
         *(at) = (__typeof__(*(at)))(before_ + (value));     \
         before_;                                            \
     })
+#endif

@@ -62,7 +62,7 @@ struct gpu_out {
 
 /* Sampling: the vocabulary of a place is cut into slices, with a thread block each. */
 #define GPU_SLICE_TOKENS 4096u
-#define GPU_BUCKET_SHIFT 20u            /* a weight's bucket: its exponent, and 3 bits of the rest */
+#define GPU_BUCKET_SHIFT 20u            /* a bucket: a weight's exponent, 3 bits of the rest */
 #define GPU_BUCKETS      1024u
 #define GPU_LISTED_MAX   4096u          /* candidates that are gathered for a draw */
 
@@ -87,7 +87,7 @@ static inline GPU_BOTH uint32_t gpu_slices(uint32_t vocab_tokens)
     return gpu_ceil(vocab_tokens, GPU_SLICE_TOKENS);
 }
 
-/* Weights of a place: whole fours, so that each begins where 16 bytes can be read at once. */
+/* Weights of a place: whole fours, so that each place begins where 16 bytes are read at once. */
 static inline uint64_t gpu_sample_stride(uint32_t vocab_tokens)
 {
     return (uint64_t)(vocab_tokens + 3) / 4 * 4;

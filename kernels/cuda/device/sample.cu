@@ -312,7 +312,7 @@ GPU_INLINE struct gpu_out token_add(const struct draw *d, uint32_t row, struct g
     return out;
 }
 
-GPU_KERNEL(sample)
+GPU_KERNEL_OF_FEW(sample)
 {
     const struct gpu_place *place = (const struct gpu_place *)args.places + blockIdx.x;
     if (place->slot == GPU_NONE) {

@@ -4,12 +4,14 @@
  * block is a fiber. The scheduler runs the fibers one after the other. When all of them wait or
  * have ended, it releases
  *
- *   each warp whose CUDA threads all wait at one exchange, or, if there is none,
+ *   each warp whose CUDA threads all wait at one exchange or one barrier of the warp, or, if there
+ *   is none,
  *   the thread block, if all of its CUDA threads wait at one barrier
  *
  * If it can release none, the CUDA threads have diverged. A CUDA thread alternates between two
  * cells for the values that it exchanges, because it may give its next value before its neighbours
- * have read the last one.
+ * have read the last one. A watcher, if there is one, is told of the barriers (watch.h). Of an
+ * exchange it is not: CUDA does not say that one orders accesses to memory.
  *
  * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static. Shared memory is allocated for each
  * launch, so that it ends where the launch says. One launch at a time.
@@ -23,13 +25,14 @@
 #include "kernels/cuda/device/gpu.h"
 #include "kernels/cuda/device/kernels.h"
 #include "selftest/fake/softgpu/fiber.h"
+#include "selftest/fake/softgpu/watch.h"
 
 #define STACK_BYTES (64u << 10)
 
 struct gpu_host_index gpu_host_thread, gpu_host_block, gpu_host_threads, gpu_host_grid;
 unsigned char *gpu_host_shared;
 
-enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_AT_EXCHANGE, LANE_ENDED };
+enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_AT_EXCHANGE, LANE_AT_WARP_BARRIER, LANE_ENDED };
 
 struct lane {
     struct fiber fiber;
@@ -49,6 +52,7 @@ static struct launch {
     uint32_t lane;                      /* the one that runs */
     struct fiber scheduler;
     struct lane lanes[GPU_HOST_THREADS_MAX];
+    const struct gpu_host_watcher *watcher;     /* or NULL */
 } launch = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 static _Alignas(64) uint8_t stacks[GPU_HOST_THREADS_MAX][STACK_BYTES];
@@ -73,6 +77,11 @@ static void lane_main(void)
 void gpu_host_barrier(int line)
 {
     lane_wait(LANE_AT_BARRIER, line);
+}
+
+void gpu_host_warp_barrier(int line)
+{
+    lane_wait(LANE_AT_WARP_BARRIER, line);
 }
 
 uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line)
@@ -119,13 +128,30 @@ static bool release(uint32_t first, uint32_t count, enum lane_state state)
     return true;
 }
 
+static bool warp_release(uint32_t first)
+{
+    if (release(first, GPU_WARP, LANE_AT_WARP_BARRIER)) {
+        if (launch.watcher != NULL) {
+            launch.watcher->warp_order(first / GPU_WARP);
+        }
+        return true;
+    }
+    return release(first, GPU_WARP, LANE_AT_EXCHANGE);
+}
+
 static bool release_any(uint32_t count)
 {
     bool any = false;
     for (uint32_t first = 0; first < count; first += GPU_WARP) {
-        any |= release(first, GPU_WARP, LANE_AT_EXCHANGE);
+        any |= warp_release(first);
     }
-    return any || release(0, count, LANE_AT_BARRIER);
+    if (any || !release(0, count, LANE_AT_BARRIER)) {
+        return any;
+    }
+    if (launch.watcher != NULL) {
+        launch.watcher->thread_block_order();
+    }
+    return true;
 }
 
 static bool have_ended(uint32_t count)
@@ -141,7 +167,8 @@ static bool have_ended(uint32_t count)
 static void say_parted(uint32_t count)
 {
     static const char *const places[] = {"run", "wait at the barrier of line",
-                                         "wait at the exchange of line", "have ended, line"};
+                                         "wait at the exchange of line",
+                                         "wait at the warp's barrier of line", "have ended, line"};
     const struct lane *first = &launch.lanes[0], *other = first;
     for (uint32_t i = 0; i < count && other->state == first->state && other->line == first->line;
          i++) {
@@ -159,6 +186,9 @@ static bool block_run(uint32_t threads)
         fiber_init(&launch.lanes[i].fiber, stacks[i], STACK_BYTES, lane_main);
     }
     memset(gpu_host_shared, 0xff, launch.shared_bytes);
+    if (launch.watcher != NULL) {
+        launch.watcher->thread_block_begin();
+    }
     do {
         lanes_run(threads);
         if (have_ended(threads)) {
@@ -187,6 +217,19 @@ static bool grid_run(const uint32_t grid[3], uint32_t threads)
     return true;
 }
 
+/* With a watcher, if there is one. */
+static bool launch_run(const uint32_t grid[3], uint32_t threads)
+{
+    if (launch.watcher == NULL) {
+        return grid_run(grid, threads);
+    }
+    launch.watcher->launch_begin(
+        launch.kernel->name, (struct gpu_host_span){(uintptr_t)stacks, sizeof stacks},
+        (struct gpu_host_span){(uintptr_t)gpu_host_shared, launch.shared_bytes});
+    bool ran = grid_run(grid, threads);
+    return launch.watcher->launch_end() && ran;
+}
+
 static bool has_geometry(const uint32_t grid[3], const uint32_t block[3])
 {
     return grid[0] > 0 && grid[1] > 0 && grid[2] > 0 && grid[1] <= UINT16_MAX &&
@@ -211,7 +254,7 @@ bool gpu_host_run(const struct gpu_host_kernel *kernel, const uint32_t grid[3],
     launch.args = args;
     launch.shared_bytes = shared_bytes;
     gpu_host_shared = malloc(shared_bytes);
-    bool ran = (gpu_host_shared != NULL || shared_bytes == 0) && grid_run(grid, block[0]);
+    bool ran = (gpu_host_shared != NULL || shared_bytes == 0) && launch_run(grid, block[0]);
     free(gpu_host_shared);
     pthread_mutex_unlock(&launch.lock);
     return ran;
@@ -220,6 +263,11 @@ bool gpu_host_run(const struct gpu_host_kernel *kernel, const uint32_t grid[3],
 void gpu_host_reverse(bool reverse)
 {
     launch.reverse = reverse;
+}
+
+void gpu_host_watch(const struct gpu_host_watcher *watcher)
+{
+    launch.watcher = watcher;
 }
 
 /* ---- the kernels of the house ---- */

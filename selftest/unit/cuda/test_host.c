@@ -55,6 +55,18 @@ static void run_exchange(const void *args)
     scene->out[threadIdx.x] = value;
 }
 
+/* The other warp does not wait. */
+static void run_warp_barrier(const void *args)
+{
+    const struct scene *scene = args;
+    uint32_t *shared = (uint32_t *)(void *)gpu_shared;
+    shared[threadIdx.x] = threadIdx.x * 5;
+    if (threadIdx.x < GPU_WARP) {
+        __syncwarp();
+    }
+    scene->out[threadIdx.x] = threadIdx.x < GPU_WARP ? shared[GPU_WARP - 1 - threadIdx.x] : 0;
+}
+
 static void run_leaves(const void *args)
 {
     if (threadIdx.x != 40) {
@@ -65,6 +77,16 @@ static void run_leaves(const void *args)
 static void run_leaves_warp(const void *args)
 {
     if (threadIdx.x != 40) {
+        (void)__shfl_xor_sync(GPU_WARP_ALL, 1.0f, 1u);
+    }
+}
+
+/* A barrier of the warp is no exchange. */
+static void run_parts_warp(const void *args)
+{
+    if (threadIdx.x % 2 == 0) {
+        __syncwarp();
+    } else {
         (void)__shfl_xor_sync(GPU_WARP_ALL, 1.0f, 1u);
     }
 }
@@ -167,6 +189,16 @@ static void test_run_exchange_lanes_swap(void **state)
     }
 }
 
+static void test_run_warp_barrier_its_lanes_see_all(void **state)
+{
+    (void)state;
+    struct scene scene;
+    assert_true(run(run_warp_barrier, &scene, 64));
+    for (uint32_t i = 0; i < 64; i++) {
+        assert_int_equal(scene.out[i], i < 32 ? (31 - i) * 5 : 0);
+    }
+}
+
 static void test_run_sum_all_threads_get_it(void **state)
 {
     (void)state;
@@ -184,6 +216,7 @@ static void test_run_parted_threads_fail(void **state)
     assert_false(run(run_leaves, &scene, 64));
     assert_false(run(run_leaves_warp, &scene, 64));
     assert_false(run(run_parts, &scene, 64));
+    assert_false(run(run_parts_warp, &scene, 64));
     assert_true(run(run_waiting, &scene, 64));      /* and the next launch runs */
 }
 
@@ -217,6 +250,7 @@ static const struct CMUnitTest tests[] = {
     RIG_TEST(test_run_by_two_threads_one_after_the_other),
     RIG_TEST(test_run_without_barrier_bits_differ),
     RIG_TEST(test_run_exchange_lanes_swap),
+    RIG_TEST(test_run_warp_barrier_its_lanes_see_all),
     RIG_TEST(test_run_sum_all_threads_get_it),
     RIG_TEST(test_run_parted_threads_fail),
     RIG_TEST(test_run_wrong_geometry_fails),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: a device runs exactly the architectures of the image that it can run, and the image
- * contains all that are listed, complete. Method: the compute capabilities of existing chips; the
- * parts of the fat binary, by the fields of their headers; a soft GPU that takes only what a chip
- * takes.
+ * contains all that are listed, complete, with no kernel that keeps variables in memory. Method:
+ * the compute capabilities of existing chips; the parts of the fat binary, by the fields of their
+ * headers; what nvcc's assembler said of each kernel; a soft GPU that takes only what a chip takes.
  */
 #include "selftest/unit/test.h"
 
@@ -76,6 +76,58 @@ static void test_the_image_holds_every_architecture_that_is_listed(void **state)
     }
 }
 
+static const char *const kernels[] = {
+#define KERNEL(name) #name,
+#include "kernels/cuda/device/kernels.def"
+#undef KERNEL
+};
+
+/* What was said when the image was made; the next call replaces it. */
+static const char *ptxas_said(void)
+{
+    static char said[256u << 10];
+    FILE *file = fopen(PTXAS_SAID, "r");
+    assert_non_null(file);
+    size_t bytes = fread(said, 1, sizeof said - 1, file);
+    assert_true(bytes > 0 && bytes < sizeof said - 1);
+    fclose(file);
+    said[bytes] = '\0';
+    return said;
+}
+
+/* Spills, and arrays that are no registers: both are a stack. */
+static void check_stack(const char *said, const char *kernel, const char *arch)
+{
+    char entry[128];
+    snprintf(entry, sizeof entry, "entry function '%s' for '%s'\n", kernel, arch);
+    const char *at = strstr(said, entry), *stack = at == NULL ? NULL : strstr(at, " bytes stack");
+    if (stack == NULL) {
+        fail_msg("%s for %s: ptxas did not say what it takes", kernel, arch);
+        return;
+    }
+    while (stack[-1] != '\n') {
+        stack--;
+    }
+    stack += strspn(stack, " ");
+    if (strncmp(stack, "0 bytes stack frame", 19) != 0) {
+        fail_msg("%s for %s: %.*s", kernel, arch, (int)strcspn(stack, "\n"), stack);
+    }
+}
+
+static void test_no_kernel_keeps_variables_in_memory(void **state)
+{
+    (void)state;
+    skip_without_nvcc();
+    const char *said = ptxas_said();
+    for (const char *const *arch = images_archs; *arch != NULL; arch++) {
+        for (uint32_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+            if (strncmp(*arch, "sm_", 3) == 0) {    /* others are compiled by the driver */
+                check_stack(said, kernels[i], *arch);
+            }
+        }
+    }
+}
+
 static void test_a_chip_is_given_the_image(void **state)
 {
     (void)state;
@@ -99,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_device_takes_what_runs_on_it),
         cmocka_unit_test(test_the_image_holds_every_architecture_that_is_listed),
+        cmocka_unit_test(test_no_kernel_keeps_variables_in_memory),
         cmocka_unit_test(test_a_chip_is_given_the_image),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
