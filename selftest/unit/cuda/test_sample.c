@@ -3,7 +3,7 @@
  * Goal: the device always draws the token that kernels_sample() draws from the same logits, with
  * whatever penalties and biases. It reports logits that are not finite, keeps the digest, and
  * writes only rows that sample.
- * Method: thousands of random draws, every option on and off and at its edges, distributions from
+ * Method: two thousand random draws, every option on and off and at its edges, distributions from
  * flat to steep, many equal logits, vocabularies of odd sizes; the CPU's function as the twin.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
@@ -209,8 +209,8 @@ static void test_sample_same_token_as_the_cpu(void **state)
 {
     (void)state;
     const uint32_t vocabs[] = {1, 2, 31, 256, 257, 1000};
-    for (uint32_t i = 0; i < 120; i++) {
-        check_draws(vocabs[i % 6], STEPS);
+    for (uint32_t i = 0; i < 48; i++) {
+        check_draws(vocabs[i % 6], 5);
     }
 }
 
@@ -220,10 +220,10 @@ static void test_sample_same_token_of_a_large_vocabulary(void **state)
     (void)state;
     const uint32_t vocabs[] = {GPU_SLICE_TOKENS, GPU_SLICE_TOKENS + 1, VOCAB_MAX};
     lists[0] = lists[1] = 0;
-    for (uint32_t i = 0; i < 9; i++) {
+    for (uint32_t i = 0; i < 6; i++) {
         check_draws(vocabs[i % 3], 2);
     }
-    assert_true(lists[0] > 4 && lists[1] > 4);
+    assert_true(lists[0] > 2 && lists[1] > 2);
 }
 /* The cut falls between two of equal weight: the lower id stays, in every kind of cut. */
 static void test_sample_equal_logits_lower_id_stays(void **state)
