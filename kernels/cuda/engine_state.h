@@ -70,6 +70,7 @@ struct gpu_engine {
     const struct step *step;
     uint32_t slots_count, tiles_count, places_count;
     uint32_t slots_single;              /* the first slots: those of rows with one token */
+    uint32_t splits_most;               /* of attention, that a row of the step comes to have */
     bool wants_logprobs;                /* a row does */
 };
 

@@ -55,7 +55,8 @@ static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, struc
         .scale = 1.0f / sqrtf((float)e->weights.shape.head_dim),
     };
     if (singles > 0) {
-        const struct gpu_attend_split split = {attention, e->partials, gpu_splits(&e->settings)};
+        const struct gpu_attend_split split = {attention, e->partials, gpu_splits(&e->settings),
+                                               e->splits_most};
         const struct gpu_attend_merge merge = {attention, e->partials, gpu_splits(&e->settings)};
         GPU_LAUNCH(e->queue, attend_split, &split);
         GPU_LAUNCH(e->queue, attend_merge, &merge);

@@ -73,7 +73,10 @@ static enum status check_launches(const struct kernels_settings *settings,
                                   const struct model_shape *s, uint32_t shared_bytes_max,
                                   struct config_error *error)
 {
-    uint32_t bytes = gpu_attention_bytes(s->head_dim, 2);
+    const struct gpu_kv kv = {
+        .head_dim = s->head_dim,
+        .type = settings->kv_type == KERNELS_KV_F16 ? GPU_F16 : GPU_F32};
+    uint32_t bytes = gpu_attend_bytes(&kv, GPU_QUERIES, 2);
     if (bytes > shared_bytes_max) {
         snprintf(error->text, sizeof error->text,
                  "heads of %u channels need %u bytes of shared memory; this GPU has %u",

@@ -122,6 +122,20 @@ static bool any_entries(const struct gpu_engine *e)
     return any;
 }
 
+/* Splits of the longest row, by the end of the step. */
+static uint32_t most_splits(const struct gpu_engine *e)
+{
+    uint32_t most = 1;
+    for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
+        const struct step_row *row = step_row(e->step, r);
+        uint32_t tokens = row->first_position + row->tokens_count + row->decode_steps;
+        uint32_t splits = gpu_ceil(gpu_smaller(tokens, e->settings.context_tokens),
+                                   GPU_SPLIT_TOKENS);
+        most = splits > most ? splits : most;
+    }
+    return most;
+}
+
 /* By way of the record, whose memory is pinned. */
 static void send_part(struct gpu_engine *e, uint64_t offset, const void *from, uint64_t bytes)
 {
@@ -159,6 +173,7 @@ void gpu_record_send(struct gpu_engine *engine)
         send_adjustments(e, r);
     }
     e->wants_logprobs = any_entries(e);
+    e->splits_most = most_splits(e);
     e->places_count = header->rows_active;
     write_slots(e);
     *round = (struct gpu_round){.standby_next = header->rows_active};

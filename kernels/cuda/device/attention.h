@@ -46,13 +46,41 @@ static inline uint32_t gpu_head_sets(uint32_t heads, uint32_t kv_heads)
     return kv_heads * gpu_ceil(heads / kv_heads, gpu_heads_together(heads, kv_heads));
 }
 
-/* Shared memory: queries, their sums (of a split; in prefill also of all), keys or values of a
- * chunk. */
-static inline uint32_t gpu_attention_bytes(uint32_t head_dim, uint32_t outs)
+#define GPU_STRIP_TOKENS GPU_ATTEND_THREADS     /* that a thread block works on at a time */
+
+/* Of one token and KV head. */
+static inline GPU_BOTH uint32_t gpu_kv_row_bytes(const struct gpu_kv *kv)
 {
-    uint32_t floats = GPU_QUERIES * (1 + outs) * head_dim + GPU_CHUNK_TOKENS * (head_dim + 1) +
-                      GPU_QUERIES * (GPU_CHUNK_TOKENS + 1 + 2 * outs);
-    return floats * (uint32_t)sizeof(float);
+    return kv->head_dim * (kv->type == GPU_F32 ? 4u : 2u);
+}
+
+/* From one token to the next in the stage: whole pieces of 16 bytes, an odd number of them, so that
+ * the lanes of a warp, which read one token each, find all banks. */
+static inline GPU_BOTH uint32_t gpu_stage_stride(const struct gpu_kv *kv)
+{
+    return (gpu_ceil(gpu_kv_row_bytes(kv), 16) | 1u) * 16;
+}
+
+#define GPU_ATTEND_TOGETHER 4u           /* queries that a CUDA thread has at a time */
+
+/* Rows of so many queries in shared memory, and the width of one. */
+static inline GPU_BOTH uint32_t gpu_attend_rows(uint32_t queries)
+{
+    return gpu_ceil(queries, GPU_ATTEND_TOGETHER) * GPU_ATTEND_TOGETHER;
+}
+static inline GPU_BOTH uint32_t gpu_attend_width(const struct gpu_kv *kv)
+{
+    return gpu_ceil(kv->head_dim, 8) * 8;
+}
+
+/* Shared memory for so many queries: addresses, stage; of each query itself, its outs (of a split;
+ * in prefill also of all), weights, and the numbers of its chunks and sums. */
+static inline uint32_t gpu_attend_bytes(const struct gpu_kv *kv, uint32_t queries, uint32_t outs)
+{
+    uint32_t floats = (1 + outs) * gpu_attend_width(kv) + GPU_STRIP_TOKENS + 2 * outs + 1 +
+                      3 * GPU_ATTEND_THREADS / 32;
+    return GPU_STRIP_TOKENS * (8 + gpu_stage_stride(kv)) +
+           gpu_attend_rows(queries) * floats * (uint32_t)sizeof(float);
 }
 
 /* Decode: writes out, m and sum of each slot, query head and split to
@@ -60,15 +88,17 @@ static inline uint32_t gpu_attention_bytes(uint32_t head_dim, uint32_t outs)
 struct gpu_attend_split {
     struct gpu_attention attention;
     uint64_t partials;
-    uint32_t splits;            /* the most of a slot, and those of a row of partials */
+    uint32_t splits;            /* those of a row of partials */
+    uint32_t splits_most;       /* of a slot of this launch */
 };
 static inline struct gpu_launch gpu_attend_split_launch(const struct gpu_attend_split *args)
 {
     const struct gpu_attention *a = &args->attention;
-    struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads), args->splits,
-                                          GPU_ATTEND_THREADS);
+    struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads),
+                                          args->splits_most, GPU_ATTEND_THREADS);
     launch.grid[2] = a->slots_count;
-    launch.shared_bytes = gpu_attention_bytes(a->kv.head_dim, 1);
+    launch.shared_bytes =
+        gpu_attend_bytes(&a->kv, gpu_heads_together(a->heads, a->kv.kv_heads), 1);
     return launch;
 }
 
@@ -103,6 +133,6 @@ static inline struct gpu_launch gpu_attend_tile_launch(const struct gpu_attend_t
     const struct gpu_attention *a = &args->attention;
     struct gpu_launch launch = gpu_launch(gpu_head_sets(a->heads, a->kv.kv_heads),
                                           args->tiles_count, GPU_ATTEND_THREADS);
-    launch.shared_bytes = gpu_attention_bytes(a->kv.head_dim, 2);
+    launch.shared_bytes = gpu_attend_bytes(&a->kv, GPU_QUERIES, 2);
     return launch;
 }

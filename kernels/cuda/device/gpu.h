@@ -33,8 +33,9 @@
 #define GPU_KERNEL(name)                                             \
     extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)    \
     name(const __grid_constant__ struct gpu_##name args)
-/* The same for a kernel of a few thread blocks, where others could not use the registers that it
- * leaves: it may take those that keep its variables out of memory. */
+/* The same for a kernel of a few thread blocks, or one that has as few at a time for its shared
+ * memory: none could use the registers that it leaves, so it may take those that keep its
+ * variables out of memory. */
 #define GPU_KERNEL_OF_FEW(name)                                      \
     extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX, 1) \
     name(const __grid_constant__ struct gpu_##name args)

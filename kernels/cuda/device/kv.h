@@ -14,6 +14,12 @@ GPU_INLINE void *gpu_kv_at(const struct gpu_kv *kv, const uint32_t *table, uint3
     return (uint8_t *)kv->blocks + block * kv->block_bytes + number * bytes;
 }
 
+GPU_INLINE float *gpu_partial_at(uint64_t partials, const struct gpu_attention *a, uint32_t splits,
+                                 uint64_t slot, uint32_t head)
+{
+    return (float *)partials + (slot * a->heads + head) * splits * (a->kv.head_dim + 2);
+}
+
 GPU_INLINE const uint32_t *gpu_kv_table(const struct gpu_kv *kv, uint32_t row)
 {
     return (const uint32_t *)kv->tables + row * kv->tables_stride;

@@ -22,15 +22,22 @@ GPU_INLINE uint32_t gpu_bits_of(float value)
     return bits;
 }
 
-/* Shifts the exponent to its place, where it is 2^112 too small, as subnormals are. */
+/* A GPU has an instruction for it. Else: shifts the exponent to its place, where it is 2^112 too
+ * small, as subnormals are. */
 GPU_INLINE float gpu_half_load(uint16_t half)
 {
+#ifdef __CUDACC__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+#else
     uint32_t magnitude = (half & 0x7fffu) << 13;
     float value = gpu_float_of(magnitude) * 0x1p112f;
     if (magnitude >= 0x7c00u << 13) {
         value = gpu_float_of(magnitude | 0x7f800000u);
     }
     return (half & 0x8000u) != 0 ? -value : value;
+#endif
 }
 
 GPU_INLINE uint16_t gpu_bfloat_of(float value)

@@ -140,7 +140,7 @@ static void run_decode(uint32_t splits)
     uint64_t floats = (uint64_t)scene.a.slots_count * scene.a.heads * splits *
                       (scene.a.kv.head_dim + 2);
     uint64_t partials = rig_address(rig_take(floats * sizeof(float)));
-    struct gpu_attend_split split = {scene.a, partials, splits};
+    struct gpu_attend_split split = {scene.a, partials, splits, splits};
     struct gpu_attend_merge merge = {scene.a, partials, splits};
     RIG_LAUNCH(attend_split, &split);
     RIG_LAUNCH(attend_merge, &merge);

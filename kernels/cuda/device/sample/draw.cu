@@ -10,7 +10,7 @@
  *
  * Sums are of integers, so the order of additions does not matter.
  */
-#include "kernels/cuda/device/radix.h"
+#include "kernels/cuda/device/sample/radix.h"
 
 #define FNV_START UINT64_C(0xcbf29ce484222325)      /* config/base/fnv.h */
 #define FNV_PRIME UINT64_C(0x100000001b3)

@@ -4,7 +4,7 @@
  * What: what a call changes of its logits, by the rule of kernels/adjustment.h, in one slice of the
  * vocabulary that lies in shared memory. A row without penalties and biases passes by all of it.
  */
-#include "kernels/cuda/device/slice.h"
+#include "kernels/cuda/device/sample/slice.h"
 #include "kernels/penalty.h"
 
 struct adjustment {

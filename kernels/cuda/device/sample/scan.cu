@@ -12,8 +12,8 @@
  *
  * Sums are of integers (kernels/draw.h), so the order of additions does not matter.
  */
-#include "kernels/cuda/device/adjustment.h"
-#include "kernels/cuda/device/bucket.h"
+#include "kernels/cuda/device/sample/adjustment.h"
+#include "kernels/cuda/device/sample/bucket.h"
 #include "kernels/draw.h"
 #include "kernels/exp.h"
 

@@ -4,7 +4,7 @@
  * What: the buckets of a place: sums and counts of its weights by their leading bits. They say how
  * far down the candidates of a ranked draw reach, without a rank.
  */
-#include "kernels/cuda/device/slice.h"
+#include "kernels/cuda/device/sample/slice.h"
 
 #define BUCKET_GROUPS 32u               /* that are added up beside each other */
 #define GROUP_BUCKETS (GPU_BUCKETS / BUCKET_GROUPS)

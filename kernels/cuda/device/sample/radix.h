@@ -9,7 +9,7 @@
  * integers, so that the order of additions does not matter (kernels/draw.h); the first digit at
  * which the sum reaches the goal is the key's. top_k, top_p and the draw are such searches.
  */
-#include "kernels/cuda/device/bucket.h"
+#include "kernels/cuda/device/sample/bucket.h"
 #include "kernels/draw.h"
 
 #define DIGIT_BITS 8u
