@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * What: launches of kernels on the CPU (kernels/cuda/device/host.h). Each CUDA thread of a thread
- * block is a fiber. The scheduler runs the fibers one after the other. When all of them wait or
- * have ended, it releases
+ * block is a fiber. The scheduler runs the fibers of a warp one after the other. When all of them
+ * wait at one exchange, it releases them, and the warp goes on; other warps have their turn when it
+ * waits at a barrier or has ended. So a warp that needs what another one writes finds nothing
+ * without a barrier between. When all CUDA threads of the thread block wait at one barrier, it
+ * releases them. If it can release none, the CUDA threads have diverged.
  *
- *   each warp whose CUDA threads all wait at one exchange, or, if there is none,
- *   the thread block, if all of its CUDA threads wait at one barrier
- *
- * If it can release none, the CUDA threads have diverged. A CUDA thread alternates between two
- * cells for the values that it exchanges, because it may give its next value before its neighbours
- * have read the last one.
+ * A CUDA thread alternates between two cells for the values that it exchanges, because it may give
+ * its next value before its neighbours have read the last one.
  *
  * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static. Shared memory is allocated for each
  * launch, so that it ends where the launch says. One launch at a time.
@@ -22,6 +21,7 @@
 
 #include "kernels/cuda/device/gpu.h"
 #include "kernels/cuda/device/kernels.h"
+#include "selftest/fake/softgpu/copies.h"
 #include "selftest/fake/softgpu/fiber.h"
 
 #define STACK_BYTES (64u << 10)
@@ -37,6 +37,8 @@ struct lane {
     int line;                           /* of the barrier or exchange where it waits */
     uint32_t given[2];
     uint32_t cell;                      /* the one for its next exchange */
+    void (*operation)(void *const operands[]);  /* that it waits for; NULL: an exchange */
+    void *operand;
 };
 
 /* The launch in progress; there is only one at a time. */
@@ -85,6 +87,14 @@ uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line)
     return launch.lanes[launch.lane ^ (lanes % GPU_WARP)].given[cell];
 }
 
+void gpu_host_together(void (*operation)(void *const operands[]), void *operand, int line)
+{
+    struct lane *lane = &launch.lanes[launch.lane];
+    lane->operation = operation;
+    lane->operand = operand;
+    lane_wait(LANE_AT_EXCHANGE, line);
+}
+
 /* ---- the scheduler ---- */
 
 static uint32_t order_of(uint32_t i, uint32_t count)
@@ -92,10 +102,11 @@ static uint32_t order_of(uint32_t i, uint32_t count)
     return launch.reverse ? count - 1 - i : i;
 }
 
-static void lanes_run(uint32_t count)
+/* CUDA threads first .. first + count - 1. */
+static void lanes_run(uint32_t first, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t lane = order_of(i, count);
+        uint32_t lane = first + order_of(i, count);
         if (launch.lanes[lane].state == LANE_READY) {
             launch.lane = lane;
             gpu_host_thread.x = lane;
@@ -119,13 +130,31 @@ static bool release(uint32_t first, uint32_t count, enum lane_state state)
     return true;
 }
 
-static bool release_any(uint32_t count)
+/* What the warp does together, if it was released for that. */
+static void operate(struct lane *lanes)
 {
-    bool any = false;
-    for (uint32_t first = 0; first < count; first += GPU_WARP) {
-        any |= release(first, GPU_WARP, LANE_AT_EXCHANGE);
+    void *operands[GPU_WARP];
+    void (*operation)(void *const operands[]) = lanes[0].operation;
+    for (uint32_t i = 0; i < GPU_WARP; i++) {
+        operands[i] = lanes[i].operand;
+        lanes[i].operation = NULL;
     }
-    return any || release(0, count, LANE_AT_BARRIER);
+    if (operation != NULL) {
+        operation(operands);
+    }
+}
+
+/* Runs each warp through its exchanges, up to a barrier or its end. */
+static void warps_run(uint32_t threads)
+{
+    for (uint32_t i = 0; i < threads / GPU_WARP; i++) {
+        uint32_t first = order_of(i, threads / GPU_WARP) * GPU_WARP;
+        lanes_run(first, GPU_WARP);
+        while (release(first, GPU_WARP, LANE_AT_EXCHANGE)) {
+            operate(&launch.lanes[first]);
+            lanes_run(first, GPU_WARP);
+        }
+    }
 }
 
 static bool have_ended(uint32_t count)
@@ -159,12 +188,13 @@ static bool block_run(uint32_t threads)
         fiber_init(&launch.lanes[i].fiber, stacks[i], STACK_BYTES, lane_main);
     }
     memset(gpu_host_shared, 0xff, launch.shared_bytes);
+    copies_begin(threads, launch.reverse);
     do {
-        lanes_run(threads);
+        warps_run(threads);
         if (have_ended(threads)) {
             return true;
         }
-    } while (release_any(threads));
+    } while (release(0, threads, LANE_AT_BARRIER));
     say_parted(threads);
     return false;
 }
