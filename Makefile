@@ -138,7 +138,7 @@ FAKE_OBJ := $(call objects,$(wildcard selftest/fake/*.c))
 # The kernels of the GPU, as C, and what runs them on a CPU: for tests and the soft GPU only.
 HOST_CU_KERNELS := $(CU_SRC:%=$(O)/%.o)
 HOST_CU_OBJ := $(HOST_CU_KERNELS) \
-    $(call objects,selftest/fake/softgpu/host.c selftest/fake/softgpu/fiber.c)
+    $(call objects,$(addprefix selftest/fake/softgpu/,host.c fiber.c copies.c mma.c))
 HOST_CU_LIB := $(O)/libhostcu.a
 # The AVX-512 kernels compiled for CPUs with AVX2.
 EMULATED_OBJ := $(patsubst %.c,$(O)/emulated/%.o,$(wildcard kernels/cpu/*_avx512*.c))

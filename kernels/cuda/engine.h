@@ -8,11 +8,12 @@
  * or none: a row's tokens and digests depend on the row only, whether it runs alone, in any batch,
  * in chunks, after a move or after a recompute.
  *
- *   own products    one order for any number of rows (kernels/cuda/device/forward.h). With the same
+ *   own products    one order for any number of rows (kernels/cuda/device/product.h). With the same
  *                   inputs and weights that are floats, the bits of the CPU engine's products
- *   the library's   one order for a shape, and one shape (kernels/cuda/product.c). The input of a
- *                   product of halves is rounded to their type. By that rounding logits differ from
- *                   the CPU engine's: decision 0040 has the figures
+ *   the library's   one order for a shape, and one shape (kernels/cuda/product.c)
+ *
+ * The input of a product of halves is rounded to their type. By that rounding logits differ from
+ * the CPU engine's: decision 0040 has the figures.
  *
  * Weights of Q8_0 are F16 on the device, rounded once, and take as much memory as F16.
  *

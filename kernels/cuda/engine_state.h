@@ -64,7 +64,8 @@ struct gpu_engine {
     uint32_t *early_stop;               /* pinned; the device reads it between two rounds */
     uint8_t *staging;                   /* pinned (GPU_STAGING_BYTES), for boot */
     uint64_t rope, partials, sample_weights, sample_memory;
-    uint64_t blas_workspace;
+    uint64_t blas_workspace;            /* without a library: the partials of our own products */
+    uint64_t product_tickets;           /* of struct gpu_product_halves */
     struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
     /* The step. */
     const struct step *step;
@@ -101,12 +102,12 @@ bool gpu_record_has_ended(const struct gpu_engine *engine);
 void gpu_moves_queue(struct gpu_engine *engine);
 
 /* product.c: `buffer` with the type that a product by `matrix` reads; queues the product. */
-struct gpu_buffer gpu_input_of(const struct gpu_engine *engine, const struct gpu_matrix *matrix,
-                               struct gpu_buffer buffer);
+struct gpu_buffer gpu_input_of(const struct gpu_matrix *matrix, struct gpu_buffer buffer);
 void gpu_product_queue(struct gpu_engine *engine, const struct gpu_matrix *matrix,
                        struct gpu_buffer from, struct gpu_buffer to, uint32_t rows);
-/* BOOT_ONLY. Starts the library, if there is one, and runs every product once. Refuses the library
- * if a row's numbers depend on the row's index in a product. */
+/* BOOT_ONLY. Starts the library, if there is one, and runs every product. Refuses a GPU where a
+ * row's numbers depend on the row's index in a product, or, by our own kernels, on how many rows
+ * it has. */
 MUST_CHECK enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error);
 
 /* forward.c: the most rounds that the step can have; queues one of them, and its event. */

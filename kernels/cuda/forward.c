@@ -81,9 +81,9 @@ static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t slots, ui
                         uint32_t tiles)
 {
     const struct gpu_layer *layer = &e->weights.layers[index];
-    struct gpu_buffer normed = gpu_input_of(e, &layer->attn_q, e->normed);
-    struct gpu_buffer attended = gpu_input_of(e, &layer->attn_output, e->attended);
-    struct gpu_buffer inner = gpu_input_of(e, &layer->ffn_down, e->inner);
+    struct gpu_buffer normed = gpu_input_of(&layer->attn_q, e->normed);
+    struct gpu_buffer attended = gpu_input_of(&layer->attn_output, e->attended);
+    struct gpu_buffer inner = gpu_input_of(&layer->ffn_down, e->inner);
     struct gpu_kv kv = e->kv;
     kv.layer = index;
     queue_norm(e, (struct norm){layer->attn_norm, index > 0 ? e->delta.at : 0, 0}, normed, slots);
@@ -93,7 +93,7 @@ static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t slots, ui
     queue_rope(e, layer, &kv, slots);
     queue_attention(e, &kv, attended, singles, tiles);
     gpu_product_queue(e, &layer->attn_output, attended, e->delta, slots);
-    normed = gpu_input_of(e, &layer->ffn_gate, e->normed);
+    normed = gpu_input_of(&layer->ffn_gate, e->normed);
     queue_norm(e, (struct norm){layer->ffn_norm, e->delta.at, 0}, normed, slots);
     gpu_product_queue(e, &layer->ffn_gate, normed, e->gate, slots);
     gpu_product_queue(e, &layer->ffn_up, normed, e->up, slots);
@@ -112,7 +112,7 @@ static void queue_forward(struct gpu_engine *e, uint32_t slots, uint32_t singles
     for (uint32_t layer = 0; layer < e->weights.shape.layers; layer++) {
         queue_layer(e, layer, slots, singles, tiles);
     }
-    struct gpu_buffer gathered = gpu_input_of(e, &e->weights.output, e->gathered);
+    struct gpu_buffer gathered = gpu_input_of(&e->weights.output, e->gathered);
     const struct norm norm = {e->weights.output_norm, e->delta.at, e->at + e->record.places};
     queue_norm(e, norm, gathered, e->places_count);
     gpu_product_queue(e, &e->weights.output, gathered, e->logits, e->places_count);

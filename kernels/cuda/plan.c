@@ -68,7 +68,8 @@ static enum status check_types(const struct gguf *gguf, const char *source,
     return STATUS_OK;
 }
 
-/* The kernel that attends in tiles takes the most shared memory of all. */
+/* The kernel that attends in tiles takes the most shared memory of those that differ by the model;
+ * every chip with code here has the 96 KiB of product_many. */
 static enum status check_launches(const struct kernels_settings *settings,
                                   const struct model_shape *s, uint32_t shared_bytes_max,
                                   struct config_error *error)
@@ -211,6 +212,7 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     e->delta = take_buffer(&at, slots, s->dim);
     e->gathered = take_buffer(&at, calls, s->dim);
     e->logits = take_buffer(&at, calls, s->vocab_tokens);
+    e->product_tickets = take(&at, GPU_PRODUCT_BLOCKS, sizeof(uint32_t));
     return at.bytes;
 }
 

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: products, by the library if there is one, else by our own kernel (device/product.cu).
+ * What: products. By the library if there is one, else by our own kernels: halves on tensor cores
+ * (device/product_halves.cu), floats by one chain (device/product.cu).
  *
- * The library chooses the order of a sum by the shape, so every product has GPU_PRODUCT_ROWS rows:
- * a row gets the same bits alone, in a batch and in a chunk. That needs two more conditions:
+ * Our own kernels sum a row in one order, which the matrix's shape gives. The library chooses the
+ * order by the shape of the product, so every product of it has GPU_PRODUCT_ROWS rows: a row gets
+ * the same bits alone, in a batch and in a chunk. That needs two more conditions:
  *
  *   alignment   the library looks at addresses too. Those of products are whole products apart, so
  *               their alignment is the same
  *   rows        one product sums all of its rows in the same order. NVIDIA does not document it (a
- *               split of the rest among the last multiprocessors would break it), so boot tries it
+ *               split of the rest among the last multiprocessors would break it), so boot tries it.
+ *               It does not document the sums of tensor cores either: boot tries our own kernels
+ *               for halves too, with each number of rows that has a tile of its own
  *
  * Elements have one type: the input of a product is rounded to the type of the weights when it is
- * written. Our kernel computes products by matrices whose type differs from that of another matrix
+ * written. The chain computes products by matrices whose type differs from that of another matrix
  * with the same input.
  */
 #include <stdio.h>
@@ -22,6 +26,7 @@
 
 STATIC_ASSERT(GPU_PRODUCT_ROWS * sizeof(uint16_t) % GPU_ALIGN_BYTES == 0, "products are aligned");
 STATIC_ASSERT((GPU_PRODUCT_ROWS & (GPU_PRODUCT_ROWS - 1)) == 0, "so many by doubling");
+STATIC_ASSERT(GPU_PARTIALS_BYTES <= BLAS_WORKSPACE_BYTES, "there they lie without the library");
 
 static bool has_library(const struct gpu_engine *e)
 {
@@ -38,15 +43,14 @@ static enum blas_type blas_type_of(uint32_t type)
     return type == GPU_F32 ? BLAS_F32 : type == GPU_F16 ? BLAS_F16 : BLAS_BF16;
 }
 
-struct gpu_buffer gpu_input_of(const struct gpu_engine *engine, const struct gpu_matrix *matrix,
-                               struct gpu_buffer buffer)
+struct gpu_buffer gpu_input_of(const struct gpu_matrix *matrix, struct gpu_buffer buffer)
 {
-    buffer.type = has_library(engine) ? matrix->type : GPU_F32;
+    buffer.type = matrix->type;
     return buffer;
 }
 
-static void queue_own(struct gpu_engine *e, const struct gpu_matrix *matrix,
-                      struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
+static void queue_chain(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                        struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
 {
     const struct gpu_product args = {
         .x = from.at, .w = matrix->at, .y = to.at,
@@ -55,6 +59,25 @@ static void queue_own(struct gpu_engine *e, const struct gpu_matrix *matrix,
         .x_type = from.type, .w_type = matrix->type,
     };
     GPU_LAUNCH(e->queue, product, &args);
+}
+
+static void queue_halves(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                         struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
+{
+    const struct gpu_product_halves halves = {
+        .x = from.at, .w = matrix->at, .y = to.at,
+        .partials = e->blas_workspace, .tickets = e->product_tickets,
+        .x_stride = from.width, .y_stride = to.width,
+        .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
+        .type = matrix->type,
+    };
+    const struct gpu_product_few few = {halves};
+    const struct gpu_product_many many = {halves};
+    if (rows <= GPU_FEW_ROWS) {
+        GPU_LAUNCH(e->queue, product_few, &few);
+    } else {
+        GPU_LAUNCH(e->queue, product_many, &many);
+    }
 }
 
 /* GPU_PRODUCT_ROWS rows from `row` on. */
@@ -74,12 +97,14 @@ static void queue_library(struct gpu_engine *e, const struct gpu_matrix *matrix,
 void gpu_product_queue(struct gpu_engine *engine, const struct gpu_matrix *matrix,
                        struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
 {
-    if (!has_library(engine) || from.type != matrix->type) {
-        queue_own(engine, matrix, from, to, rows);
-        return;
-    }
-    for (uint32_t row = 0; row < rows; row += GPU_PRODUCT_ROWS) {
-        queue_library(engine, matrix, from, to, row);
+    if (from.type != matrix->type || (!has_library(engine) && matrix->type == GPU_F32)) {
+        queue_chain(engine, matrix, from, to, rows);
+    } else if (!has_library(engine)) {
+        queue_halves(engine, matrix, from, to, rows);
+    } else {
+        for (uint32_t row = 0; row < rows; row += GPU_PRODUCT_ROWS) {
+            queue_library(engine, matrix, from, to, row);
+        }
     }
 }
 
@@ -111,39 +136,64 @@ static void fill_rows(struct gpu_engine *e, struct gpu_buffer to, uint32_t colum
     }
 }
 
-/* True when rows first .. first + count - 1 have the same bits. */
+/* True when rows first .. first + count - 1 have the bits of the row at the begin of staging. */
 static bool are_alike(struct gpu_engine *e, struct gpu_buffer of, uint32_t first, uint32_t count)
 {
     uint64_t bytes = (uint64_t)of.width * sizeof(float);
-    gpu_download(e->queue, e->staging, of.at + first * bytes, count * bytes);
+    gpu_download(e->queue, e->staging + bytes, of.at + first * bytes, count * bytes);
     bool alike = gpu_wait(e->queue) == STATUS_OK;
-    for (uint32_t row = 1; row < count && alike; row++) {
+    for (uint32_t row = 1; row <= count && alike; row++) {
         alike = memcmp(e->staging, e->staging + row * bytes, bytes) == 0;
     }
     *e->heartbeat += 1;
     return alike;
 }
 
-/* The product of equal rows must have equal rows. Rows are compared in pieces that overlap by one
- * row. */
+/* True when a product of so many equal rows has equal rows: those of the product before, unless it
+ * is the first. */
+static bool try_rows(struct gpu_engine *e, const struct gpu_matrix *matrix, struct gpu_buffer from,
+                     struct gpu_buffer to, uint32_t rows)
+{
+    uint64_t bytes = (uint64_t)to.width * sizeof(float), fit = GPU_STAGING_BYTES / bytes;
+    if (fit < 2) {
+        return false;
+    }
+    uint32_t at_once = gpu_smaller((uint32_t)fit - 1, rows);
+    bool alike = true;
+    gpu_clear(e->queue, to.at, rows * bytes);
+    gpu_product_queue(e, matrix, from, to, rows);
+    if (rows == GPU_PRODUCT_ROWS) {
+        gpu_download(e->queue, e->staging, to.at, bytes);
+    }
+    for (uint32_t row = 0; row < rows && alike; row += at_once) {
+        alike = are_alike(e, to, row, gpu_smaller(at_once, rows - row));
+    }
+    return alike;
+}
+
+/* A chain is defined to the bit. */
 static enum status try_product(struct gpu_engine *e, const struct gpu_matrix *matrix,
                                struct gpu_buffer from, struct gpu_buffer to,
                                struct config_error *error)
 {
-    uint64_t fit = GPU_STAGING_BYTES / sizeof(float) / to.width;
-    uint32_t at_once = fit < GPU_PRODUCT_ROWS ? (uint32_t)fit : GPU_PRODUCT_ROWS;
-    bool alike = at_once > 1;
-    from = gpu_input_of(e, matrix, from);
+    static const uint32_t rows[] = {GPU_PRODUCT_ROWS, GPU_FEW_ROWS, 32, 16, 8, 1};
+    uint32_t tries = has_library(e) ? 1 : matrix->type == GPU_F32 ? 0 : sizeof rows / sizeof *rows;
+    bool alike = true;
+    if (tries == 0) {
+        return STATUS_OK;
+    }
+    from = gpu_input_of(matrix, from);
     fill_rows(e, from, matrix->columns);
-    gpu_product_queue(e, matrix, from, to, GPU_PRODUCT_ROWS);
-    for (uint32_t row = 0; row < GPU_PRODUCT_ROWS - 1 && alike; row += at_once - 1) {
-        alike = are_alike(e, to, row, gpu_smaller(at_once, GPU_PRODUCT_ROWS - row));
+    for (uint32_t i = 0; i < tries && alike; i++) {
+        alike = try_rows(e, matrix, from, to, rows[i]);
     }
     TRY(gpu_check(e->queue, error));
     if (!alike) {
         snprintf(error->text, sizeof error->text,
-                 "cuBLAS: rows of one product (%u outputs, %u columns) are summed in different "
-                 "orders on this GPU, or are too long to try", matrix->outputs, matrix->columns);
+                 "%s: rows of one product (%u outputs, %u columns) are summed in different "
+                 "orders on this GPU, or are too long to try",
+                 has_library(e) ? "cuBLAS" : "the engine's own products", matrix->outputs,
+                 matrix->columns);
         return STATUS_DEVICE_FAILED;
     }
     return STATUS_OK;
@@ -161,17 +211,21 @@ static enum status try_layer(struct gpu_engine *e, const struct gpu_layer *layer
     return try_product(e, &layer->ffn_down, e->inner, e->delta, error);
 }
 
-enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error)
+static enum status start_library(struct gpu_engine *e, struct config_error *error)
 {
-    struct gpu_engine *e = engine;
-    if (!has_library(e)) {
-        return STATUS_OK;
-    }
     enum status status = blas_start(e->blas, e->queue->stream, e->blas_workspace);
     if (status != STATUS_OK) {
         snprintf(error->text, sizeof error->text, "cuBLAS: does not start: %s",
                  status_text(status));
-        return status;
+    }
+    return status;
+}
+
+enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error)
+{
+    struct gpu_engine *e = engine;
+    if (has_library(e)) {
+        TRY(start_library(e, error));
     }
     for (uint32_t i = 0; i < e->weights.shape.layers; i++) {
         TRY(try_layer(e, &e->weights.layers[i], error));

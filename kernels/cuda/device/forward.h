@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: the kernels of a forward pass except attention (kernels.h: how to read this). */
+/* What: the kernels of a forward pass but attention and products (kernels.h: how to read this). */
 #include "kernels/cuda/device/record.h"
 
-/* ---- embeddings, products, SwiGLU ---- */
+/* ---- embeddings, SwiGLU, weights ---- */
 
 /* x of a slot: its token's row of the table, exact; zeros for an empty slot. */
 struct gpu_embed {
@@ -16,26 +16,6 @@ struct gpu_embed {
 static inline struct gpu_launch gpu_embed_launch(const struct gpu_embed *args)
 {
     return gpu_launch(args->slots_count, 1, 256);
-}
-
-/* The product where no library is used: y[r][o] = chain over c ascending of fmaf(x[r][c], w[o][c],
- * acc), acc = 0 at the start, as kernels/ops.h defines it for weights that are floats. */
-#define GPU_PRODUCT_TILE    16u         /* rows and outputs of a thread block */
-#define GPU_PRODUCT_COLUMNS 32u         /* read at a time */
-struct gpu_product {
-    uint64_t x;                 /* x_type (rows, columns): F32, F16 or BF16 */
-    uint64_t w;                 /* w_type (outputs, columns) */
-    uint64_t y;                 /* float (rows, outputs) */
-    uint64_t x_stride, y_stride;
-    uint32_t rows, outputs, columns, x_type, w_type;
-};
-static inline struct gpu_launch gpu_product_launch(const struct gpu_product *args)
-{
-    struct gpu_launch launch = gpu_launch(gpu_ceil(args->outputs, GPU_PRODUCT_TILE),
-                                          gpu_ceil(args->rows, GPU_PRODUCT_TILE),
-                                          GPU_PRODUCT_TILE * GPU_PRODUCT_TILE);
-    launch.shared_bytes = 2 * GPU_PRODUCT_TILE * (GPU_PRODUCT_COLUMNS + 1) * sizeof(float);
-    return launch;
 }
 
 /* y = gate / (1 + kernels_exp(-gate)) * up. */

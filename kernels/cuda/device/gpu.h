@@ -6,7 +6,8 @@
  * and of CUDA only what both have:
  *
  *   threadIdx, blockIdx, blockDim, gridDim; thread blocks have one dimension and whole warps
- *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd()
+ *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd(),
+ *   __threadfence(); mma.h has more instructions of a warp
  *   __syncwarp() of the whole warp. Its lanes do not run in lockstep: what one writes to memory
  *   another reads only behind this barrier, for __shfl_xor_sync() orders no memory
  *   gpu_shared: the shared memory of the thread block; its size is given at the launch
@@ -14,7 +15,8 @@
  * Device addresses are uint64_t in the arguments; a kernel casts each one once.
  *
  * Sums: nvcc must be given -fmad=false. Then a product added to a sum is one operation where fmaf()
- * says so and nowhere else, and a kernel gives the same bits on every GPU and on the soft GPU.
+ * says so and nowhere else, and a kernel gives the same bits on every GPU and on the soft GPU. Only
+ * tensor cores (mma.h) have sums of their own.
  */
 #include <math.h>
 #include <stdbool.h>

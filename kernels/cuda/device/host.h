@@ -53,6 +53,19 @@ extern unsigned char *gpu_host_shared;
 
 void gpu_host_barrier(int line);
 void gpu_host_warp_barrier(int line);
+void gpu_host_fence(void);
+/* What the CUDA threads of a warp do together: each gives an operand of its own, and once all have,
+ * operation() runs once for all of them. */
+void gpu_host_together(void (*operation)(void *const operands[]), void *operand, int line);
+/* The twins of mma.h. */
+void gpu_host_load_matrices(uint32_t *to, const void *row, int line);
+void gpu_host_mma_f16(float *d, const uint32_t *a, const uint32_t *b, int line);
+void gpu_host_mma_bf16(float *d, const uint32_t *a, const uint32_t *b, int line);
+/* Copies come at once; in reverse order (gpu_host_reverse) as late as the kernel's waits allow. So
+ * one of the two shows a copy that is not waited for, or whose target is still read. */
+void gpu_host_copy_begin(void *to, const void *from, uint32_t bytes);
+void gpu_host_copies_close(void);
+void gpu_host_copies_wait(uint32_t left);
 /* The value that CUDA thread (own ^ lanes) of the warp gives. */
 uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line);
 
@@ -75,14 +88,12 @@ static inline float gpu_host_exchange_float(float value, uint32_t lanes, int lin
 #define __shfl_xor_sync(all, value, lanes)                                       \
     _Generic((value), float: gpu_host_exchange_float, uint32_t: gpu_host_exchange) \
     (value, lanes, __LINE__)
-#ifdef __SANITIZE_THREAD__              /* selftest/fake/races must see that it is atomic */
 #define atomicAdd(at, value) \
     __atomic_fetch_add(at, (__typeof__(*(at)))(value), __ATOMIC_RELAXED)
-#else
-#define atomicAdd(at, value)                                \
-    __extension__({                                         \
-        __typeof__(*(at)) before_ = *(at);                  \
-        *(at) = (__typeof__(*(at)))(before_ + (value));     \
-        before_;                                            \
-    })
-#endif
+#define __threadfence() gpu_host_fence()
+#define gpu_load_matrices(to, row) gpu_host_load_matrices(to, row, __LINE__)
+#define gpu_mma_f16(d, a, b) gpu_host_mma_f16(d, a, b, __LINE__)
+#define gpu_mma_bf16(d, a, b) gpu_host_mma_bf16(d, a, b, __LINE__)
+#define gpu_copy_begin    gpu_host_copy_begin
+#define gpu_copies_close  gpu_host_copies_close
+#define gpu_copies_wait   gpu_host_copies_wait

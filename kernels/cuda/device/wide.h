@@ -66,6 +66,13 @@ GPU_INLINE void gpu_four_load(const float *from, float numbers[4])
     memcpy(numbers, wide.words, sizeof wide.words);
 }
 
+GPU_INLINE void gpu_four_store(float *to, const float numbers[4])
+{
+    struct gpu_wide wide;
+    memcpy(wide.words, numbers, sizeof wide.words);
+    *(struct gpu_wide *)(void *)to = wide;
+}
+
 /* A chain of fmaf() over `count` numbers, ascending. `by` has GPU_NUMBERS at an address that is a
  * multiple of 16. */
 GPU_INLINE float gpu_numbers_chain(const float *by, const float numbers[GPU_NUMBERS],

@@ -186,8 +186,8 @@ static bool launch_end(void)
 void __tsan_init(void);
 void __tsan_init(void)
 {
-    static const struct gpu_host_watcher watcher = {launch_begin, shadow_thread_block_begin,
-                                                    shadow_thread_block_order, shadow_warp_order,
-                                                    launch_end};
+    static const struct gpu_host_watcher watcher = {
+        launch_begin, shadow_thread_block_begin, shadow_thread_block_order, shadow_warp_order,
+        shadow_fence, launch_end};
     gpu_host_watch(&watcher);
 }

@@ -30,7 +30,8 @@ struct mark {
     uint32_t warp_phase;        /* of `thread` */
     uint16_t thread, other;     /* `other`: a second one, or NO_THREAD */
     uint32_t site, other_site;
-    uint32_t site_before;       /* of an access by a thread block before that of `phase`, or 0 */
+    uint32_t site_before;       /* of an access by a thread block before that of `phase`, or 0; */
+    uint32_t phase_before;      /* and its phase */
 };
 
 struct cell {
@@ -47,6 +48,8 @@ struct page {
 static struct shadow {
     uint32_t phase, phase_first;            /* phase_first: of the thread block */
     uint32_t warp_phases[WARPS_MAX];
+    bool has_fenced;                        /* the thread block that runs */
+    uint8_t is_told[SHADOW_PHASES_MAX];     /* a fence of its thread block came after the phase */
     uint32_t pages_count;
     struct cell (*pages)[SHADOW_PAGE_BYTES];
     struct page table[TABLE_SLOTS];
@@ -120,6 +123,12 @@ static uint32_t unordered_thread(const struct mark *mark, uint32_t thread)
     return mark->thread != thread ? mark->thread : mark->other;
 }
 
+/* True when an access of another thread block in this phase is ordered with what this one does. */
+static bool is_told(uint32_t phase)
+{
+    return shadow.has_fenced && shadow.is_told[phase] != 0;
+}
+
 static bool mark_races(const struct mark *mark, const struct shadow_now *now,
                        struct shadow_other *other)
 {
@@ -130,7 +139,12 @@ static bool mark_races(const struct mark *mark, const struct shadow_now *now,
     if (is_foreign || mark->site_before != 0) {
         other->is_of_thread_block = false;
         other->site = is_foreign ? mark->site : mark->site_before;
-        return !now->is_shared;
+        if (!now->is_shared && !is_told(is_foreign ? mark->phase : mark->phase_before)) {
+            return true;
+        }
+        if (is_foreign) {
+            return false;
+        }
     }
     uint32_t thread = mark->phase == shadow.phase ? unordered_thread(mark, now->thread) : NO_THREAD;
     other->is_of_thread_block = true;
@@ -170,6 +184,7 @@ static void mark_set(struct mark *mark, const struct shadow_now *now)
         .other = NO_THREAD,
         .site = now->site,
         .site_before = is_foreign ? mark->site : mark->site_before,
+        .phase_before = is_foreign ? mark->phase : mark->phase_before,
     };
 }
 
@@ -182,6 +197,7 @@ void shadow_launch_begin(void)
     }
     madvise(shadow.pages, shadow.pages_count * sizeof *shadow.pages, MADV_DONTNEED);
     memset(shadow.table, 0, sizeof shadow.table);
+    memset(shadow.is_told, 0, shadow.phase + 1);
     shadow.pages_count = 0;
     shadow.phase = 0;
 }
@@ -190,17 +206,28 @@ void shadow_thread_block_begin(void)
 {
     shadow_thread_block_order();
     shadow.phase_first = shadow.phase;
+    shadow.has_fenced = false;
 }
 
 void shadow_thread_block_order(void)
 {
-    shadow.phase++;
+    if (++shadow.phase == SHADOW_PHASES_MAX) {
+        fprintf(stderr, "races: a launch has more than %u barriers: SHADOW_PHASES_MAX\n",
+                SHADOW_PHASES_MAX);
+        abort();
+    }
     memset(shadow.warp_phases, 0, sizeof shadow.warp_phases);
 }
 
 void shadow_warp_order(uint32_t warp)
 {
     shadow.warp_phases[warp]++;
+}
+
+void shadow_fence(void)
+{
+    memset(shadow.is_told + shadow.phase_first, 1, shadow.phase - shadow.phase_first + 1);
+    shadow.has_fenced = true;
 }
 
 static bool is_harmless(enum shadow_access a, enum shadow_access b)

@@ -6,15 +6,19 @@
  * race, unless between them lies
  *
  *   a barrier of the thread block, if both are of one, or
- *   a barrier of the warp, if both are of one
+ *   a barrier of the warp, if both are of one, or
+ *   __threadfence() after the first and before the second, if they are of two thread blocks: the
+ *   second one has learnt by an atomicAdd() between the two that the first has come to its own
  *
- * Bounds: SHADOW_PAGES_MAX pages of memory that one launch touches. Past them it stops the process.
+ * Bounds: SHADOW_PAGES_MAX pages of memory that one launch touches, SHADOW_PHASES_MAX barriers and
+ * thread blocks. Past them it stops the process.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #define SHADOW_PAGE_BYTES 4096u
 #define SHADOW_PAGES_MAX  4096u
+#define SHADOW_PHASES_MAX (1u << 22)
 
 enum shadow_access { SHADOW_READ, SHADOW_WRITE, SHADOW_ATOMIC, SHADOW_ACCESSES };
 
@@ -42,5 +46,7 @@ void shadow_thread_block_begin(void);
 /* What was before is ordered with what follows, in the thread block or in the warp. */
 void shadow_thread_block_order(void);
 void shadow_warp_order(uint32_t warp);
+/* The thread block that runs has a fence here. */
+void shadow_fence(void);
 /* True when the access races with another one, which is set. */
 bool shadow_touch(const struct shadow_now *now, struct shadow_other *other);

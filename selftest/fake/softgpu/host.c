@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * What: launches of kernels on the CPU (kernels/cuda/device/host.h). Each CUDA thread of a thread
- * block is a fiber. The scheduler runs the fibers one after the other. When all of them wait or
- * have ended, it releases
+ * block is a fiber. The scheduler runs the fibers of a warp one after the other. When all of them
+ * wait at one exchange, it releases them, and the warp goes on; other warps have their turn when it
+ * waits at a barrier or has ended. So a warp that needs what another one writes finds nothing
+ * without a barrier between. When all CUDA threads of the thread block wait at one barrier, it
+ * releases them. If it can release none, the CUDA threads have diverged.
  *
- *   each warp whose CUDA threads all wait at one exchange or one barrier of the warp, or, if there
- *   is none,
- *   the thread block, if all of its CUDA threads wait at one barrier
- *
- * If it can release none, the CUDA threads have diverged. A CUDA thread alternates between two
- * cells for the values that it exchanges, because it may give its next value before its neighbours
- * have read the last one. A watcher, if there is one, is told of the barriers (watch.h). Of an
- * exchange it is not: CUDA does not say that one orders accesses to memory.
+ * A CUDA thread alternates between two cells for the values that it exchanges, because it may give
+ * its next value before its neighbours have read the last one. A watcher, if there is one, is told
+ * of the barriers (watch.h). Of an exchange it is not: CUDA does not say that one orders memory.
  *
  * Bounds: GPU_HOST_THREADS_MAX fibers, whose stacks are static. Shared memory is allocated for each
  * launch, so that it ends where the launch says. One launch at a time.
@@ -24,6 +22,7 @@
 
 #include "kernels/cuda/device/gpu.h"
 #include "kernels/cuda/device/kernels.h"
+#include "selftest/fake/softgpu/copies.h"
 #include "selftest/fake/softgpu/fiber.h"
 #include "selftest/fake/softgpu/watch.h"
 
@@ -40,6 +39,8 @@ struct lane {
     int line;                           /* of the barrier or exchange where it waits */
     uint32_t given[2];
     uint32_t cell;                      /* the one for its next exchange */
+    void (*operation)(void *const operands[]);  /* that it waits for; NULL: an exchange */
+    void *operand;
 };
 
 /* The launch in progress; there is only one at a time. */
@@ -79,6 +80,13 @@ void gpu_host_barrier(int line)
     lane_wait(LANE_AT_BARRIER, line);
 }
 
+void gpu_host_fence(void)
+{
+    if (launch.watcher != NULL) {
+        launch.watcher->fence();
+    }
+}
+
 void gpu_host_warp_barrier(int line)
 {
     lane_wait(LANE_AT_WARP_BARRIER, line);
@@ -94,6 +102,14 @@ uint32_t gpu_host_exchange(uint32_t value, uint32_t lanes, int line)
     return launch.lanes[launch.lane ^ (lanes % GPU_WARP)].given[cell];
 }
 
+void gpu_host_together(void (*operation)(void *const operands[]), void *operand, int line)
+{
+    struct lane *lane = &launch.lanes[launch.lane];
+    lane->operation = operation;
+    lane->operand = operand;
+    lane_wait(LANE_AT_EXCHANGE, line);
+}
+
 /* ---- the scheduler ---- */
 
 static uint32_t order_of(uint32_t i, uint32_t count)
@@ -101,10 +117,11 @@ static uint32_t order_of(uint32_t i, uint32_t count)
     return launch.reverse ? count - 1 - i : i;
 }
 
-static void lanes_run(uint32_t count)
+/* CUDA threads first .. first + count - 1. */
+static void lanes_run(uint32_t first, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t lane = order_of(i, count);
+        uint32_t lane = first + order_of(i, count);
         if (launch.lanes[lane].state == LANE_READY) {
             launch.lane = lane;
             gpu_host_thread.x = lane;
@@ -139,19 +156,40 @@ static bool warp_release(uint32_t first)
     return release(first, GPU_WARP, LANE_AT_EXCHANGE);
 }
 
-static bool release_any(uint32_t count)
+static bool thread_block_release(uint32_t threads)
 {
-    bool any = false;
-    for (uint32_t first = 0; first < count; first += GPU_WARP) {
-        any |= warp_release(first);
-    }
-    if (any || !release(0, count, LANE_AT_BARRIER)) {
-        return any;
-    }
-    if (launch.watcher != NULL) {
+    bool released = release(0, threads, LANE_AT_BARRIER);
+    if (released && launch.watcher != NULL) {
         launch.watcher->thread_block_order();
     }
-    return true;
+    return released;
+}
+
+/* What the warp does together, if it was released for that. */
+static void operate(struct lane *lanes)
+{
+    void *operands[GPU_WARP];
+    void (*operation)(void *const operands[]) = lanes[0].operation;
+    for (uint32_t i = 0; i < GPU_WARP; i++) {
+        operands[i] = lanes[i].operand;
+        lanes[i].operation = NULL;
+    }
+    if (operation != NULL) {
+        operation(operands);
+    }
+}
+
+/* Runs each warp through its exchanges and its own barriers, up to a barrier or its end. */
+static void warps_run(uint32_t threads)
+{
+    for (uint32_t i = 0; i < threads / GPU_WARP; i++) {
+        uint32_t first = order_of(i, threads / GPU_WARP) * GPU_WARP;
+        lanes_run(first, GPU_WARP);
+        while (warp_release(first)) {
+            operate(&launch.lanes[first]);
+            lanes_run(first, GPU_WARP);
+        }
+    }
 }
 
 static bool have_ended(uint32_t count)
@@ -189,12 +227,13 @@ static bool block_run(uint32_t threads)
     if (launch.watcher != NULL) {
         launch.watcher->thread_block_begin();
     }
+    copies_begin(threads, launch.reverse);
     do {
-        lanes_run(threads);
+        warps_run(threads);
         if (have_ended(threads)) {
             return true;
         }
-    } while (release_any(threads));
+    } while (thread_block_release(threads));
     say_parted(threads);
     return false;
 }

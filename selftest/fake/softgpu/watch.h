@@ -26,6 +26,7 @@ struct gpu_host_watcher {
     /* Its CUDA threads have all met at a barrier. */
     void (*thread_block_order)(void);
     void (*warp_order)(uint32_t warp);      /* within the thread block */
+    void (*fence)(void);                    /* a CUDA thread of it has called __threadfence() */
     /* False: the launch has failed. */
     bool (*launch_end)(void);
 };

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Goal: the portable product gives the bits of the CPU engine's definition (kernels/ops.h, weights
- * that are floats), for every type and size, and each row gets them alone.
- * Method: sizes around the edges of tiles, strides with gaps, against one chain of fmaf.
+ * Goal: products have the bits of their definition, for every type and size, and each row gets them
+ * alone and in any company. Method: sizes around the edges of tiles and segments, strides with
+ * gaps. The chain is compared with the CPU engine's definition (kernels/ops.h, weights that are
+ * floats). Products of halves are compared with plain C of device/product.h and of the twin of the
+ * instruction (selftest/fake/softgpu/mma.c); on a chip, whose instruction sums in an order of its
+ * own, with a tolerance, and among themselves to the bit.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
@@ -25,7 +28,9 @@ static void *numbers_make(uint32_t type, uint64_t count)
     return at;
 }
 
-static void check_product(struct size size, uint32_t x_type, uint32_t w_type)
+/* ---- the chain ---- */
+
+static void check_chain(struct size size, uint32_t x_type, uint32_t w_type)
 {
     uint64_t x_stride = size.columns + 5, y_stride = size.outputs + 3;
     void *x = numbers_make(x_type, (size.rows - 1) * x_stride + size.columns);
@@ -62,15 +67,185 @@ static void test_product_sizes_and_types_equal_chain(void **state)
     const struct size sizes[] = {{1, 1, 1},    {1, 16, 32},  {16, 17, 33}, {17, 16, 31},
                                  {3, 40, 100}, {33, 5, 257}, {2, 64, 64}};
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        check_product(sizes[i], GPU_F32, GPU_F32);
-        check_product(sizes[i], GPU_F16, GPU_F16);
-        check_product(sizes[i], GPU_BF16, GPU_BF16);
+        check_chain(sizes[i], GPU_F32, GPU_F32);
+        check_chain(sizes[i], GPU_F16, GPU_F16);
+        check_chain(sizes[i], GPU_BF16, GPU_BF16);
     }
-    check_product((struct size){5, 19, 96}, GPU_F32, GPU_Q8_0);
+    check_chain((struct size){5, 19, 96}, GPU_F32, GPU_Q8_0);
+}
+
+/* ---- halves ---- */
+
+#define ROWS_MAX 300u
+
+enum walks { SPLIT, WALK, WALKS };      /* a thread block has a segment, or walks them all */
+
+/* A matrix, as many rows of input as a test wants at most, and what a product needs. */
+static struct halves {
+    uint32_t outputs, columns, type, x_stride, y_stride;
+    uint16_t *x, *w;
+    float *y, *expected;                /* expected: (ROWS_MAX, outputs) */
+    void *partials;
+    uint32_t *tickets;
+} halves;
+
+/* The definition. */
+static float sum_expected(uint32_t row, uint32_t output)
+{
+    const struct halves *h = &halves;
+    uint32_t segment = gpu_segment_chunks(h->outputs, h->columns) * GPU_CHUNK_COLUMNS;
+    float total = 0, sum = 0;
+    for (uint32_t c = 0; c < h->columns;) {
+        double exact = (double)sum;
+        for (uint32_t end = c + 16; c < end; c++) {
+            uint32_t at = c < h->columns ? c : 0;
+            float x = gpu_load(h->x, h->type, (uint64_t)row * h->x_stride + at);
+            float w = gpu_load(h->w, h->type, (uint64_t)output * h->columns + at);
+            exact += c < h->columns ? (double)w * (double)x : 0;
+        }
+        sum = (float)exact;
+        if (c % segment == 0 || c >= h->columns) {
+            total += sum;
+            sum = 0;
+        }
+    }
+    return total;
+}
+
+/* `gap`: numbers after each row. With 0 and suitable columns pieces are copied, else gathered. */
+static void halves_make(uint32_t outputs, uint32_t columns, uint32_t type, uint32_t gap)
+{
+    struct halves *h = &halves;
+    *h = (struct halves){.outputs = outputs, .columns = columns, .type = type,
+                         .x_stride = columns + gap, .y_stride = outputs + 3};
+    h->x = numbers_make(type, (uint64_t)ROWS_MAX * h->x_stride);
+    h->w = numbers_make(type, (uint64_t)outputs * columns);
+    h->expected = rig_take((uint64_t)ROWS_MAX * outputs * sizeof(float));
+    h->partials = rig_take(GPU_PARTIALS_BYTES);
+    h->tickets = memset(rig_take(GPU_PRODUCT_BLOCKS * sizeof(uint32_t)), 0,
+                        GPU_PRODUCT_BLOCKS * sizeof(uint32_t));
+    for (uint32_t i = 0; i < ROWS_MAX * outputs; i++) {
+        h->expected[i] = sum_expected(i / outputs, i % outputs);
+    }
+}
+
+/* Rows first .. first + rows - 1 by the kernel that `is_many` says. */
+static void halves_multiply(uint32_t first, uint32_t rows, bool is_many, enum walks walks)
+{
+    struct halves *h = &halves;
+    h->y = rig_take((uint64_t)rows * h->y_stride * sizeof(float));
+    const struct gpu_product_halves product = {
+        .x = rig_address(h->x + (uint64_t)first * h->x_stride), .w = rig_address(h->w),
+        .y = rig_address(h->y), .partials = rig_address(h->partials),
+        .tickets = rig_address(h->tickets), .x_stride = h->x_stride, .y_stride = h->y_stride,
+        .rows = rows, .outputs = h->outputs, .columns = h->columns, .type = h->type};
+    const struct gpu_product_few few = {product};
+    const struct gpu_product_many many = {product};
+    struct gpu_launch launch = is_many ? gpu_product_many_launch(&many)
+                                       : gpu_product_few_launch(&few);
+    launch.grid[2] = walks == WALK ? 1 : gpu_segments(h->outputs, h->columns);
+    assert_true(is_many ? rig_launch("product_many", GPU_KERNEL_product_many, &launch, &many)
+                        : rig_launch("product_few", GPU_KERNEL_product_few, &launch, &few));
+}
+
+/* On a chip the first product of all rows becomes what is expected of all others. */
+static void halves_compare(uint32_t first, uint32_t rows)
+{
+    struct halves *h = &halves;
+    for (uint32_t row = 0; row < rows; row++) {
+        assert_memory_equal(h->y + (uint64_t)row * h->y_stride,
+                            h->expected + (uint64_t)(first + row) * h->outputs,
+                            h->outputs * sizeof(float));
+        assert_true(isnan(h->y[(uint64_t)row * h->y_stride + h->outputs]));
+    }
+    for (uint32_t i = 0; i < GPU_PRODUCT_BLOCKS; i++) {
+        assert_int_equal(h->tickets[i], 0);
+    }
+}
+
+static void expect_as_the_chip_sums(void)
+{
+    struct halves *h = &halves;
+    halves_multiply(0, ROWS_MAX, true, SPLIT);
+    for (uint32_t i = 0; i < ROWS_MAX * h->outputs; i++) {
+        float found = h->y[(uint64_t)(i / h->outputs) * h->y_stride + i % h->outputs];
+        assert_true(fabsf(found - h->expected[i]) <= 1e-5f * (float)h->columns);
+        h->expected[i] = found;
+    }
+}
+
+/* Each kernel, each number of rows, either way through the segments. */
+static void check_halves(uint32_t outputs, uint32_t columns, uint32_t type, uint32_t gap)
+{
+    static const uint32_t counts[] = {1, 7, 8, 9, 16, 33, 64, 128, ROWS_MAX};
+    halves_make(outputs, columns, type, gap);
+    if (chip_library() != NULL) {
+        expect_as_the_chip_sums();
+    }
+    for (uint32_t i = 0; i < 2 * WALKS * sizeof counts / sizeof *counts; i++) {
+        uint32_t rows = counts[i / 2 / WALKS], first = (ROWS_MAX - rows) / 2;
+        halves_multiply(first, rows, i % 2 == 1, (enum walks)(i / 2 % WALKS));
+        halves_compare(first, rows);
+    }
+}
+
+static void test_halves_equal_their_definition_in_any_number_of_rows(void **state)
+{
+    (void)state;
+    check_halves(1, 1, GPU_F16, 0);
+    check_halves(70, 133, GPU_F16, 0);
+    check_halves(65, 136, GPU_BF16, 8);
+}
+
+/* Segments of 256 columns, the last one shorter; rows whose pieces are copied, and gathered. */
+static void test_segments_are_added_in_order(void **state)
+{
+    (void)state;
+    assert_int_equal(gpu_segments(16, 1000), 4);
+    check_halves(16, 1000, GPU_F16, 0);
+    check_halves(16, 1000, GPU_BF16, 3);
+    check_halves(130, 520, GPU_F16, 24);
+}
+
+static void test_segments_follow_from_the_shape_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(gpu_segments(4096, 4096), 8);
+    assert_int_equal(gpu_segments(1024, 4096), 16);
+    assert_int_equal(gpu_segments(14336, 4096), 3);
+    assert_int_equal(gpu_segments(4096, 14336), 8);
+    assert_int_equal(gpu_segments(128256, 4096), 1);
+    assert_int_equal(gpu_segments(1, 1), 1);
+}
+
+/* What a launch may use, at most: every number of outputs, and a long row. */
+static void test_a_launch_stays_within_its_memory(void **state)
+{
+    (void)state;
+    for (uint32_t outputs = 1; outputs < 200000; outputs += 61) {
+        for (uint32_t rows = 1; rows <= 2048; rows = rows * 2 + 1) {
+            const struct gpu_product_halves product = {.rows = rows, .outputs = outputs,
+                                                       .columns = 200000};
+            const struct gpu_product_few few = {product};
+            const struct gpu_product_many many = {product};
+            const struct gpu_launch launches[] = {gpu_product_few_launch(&few),
+                                                  gpu_product_many_launch(&many)};
+            for (uint32_t i = 0; i < 2; i++) {
+                const uint32_t *grid = launches[i].grid;
+                assert_true(launches[i].shared_bytes <= 99u << 10);
+                assert_true(grid[2] == 1 || grid[0] * grid[1] <= GPU_PRODUCT_BLOCKS);
+                assert_true(rows > GPU_FEW_ROWS || i == 1 || grid[0] == 1);
+            }
+        }
+    }
 }
 
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_product_sizes_and_types_equal_chain),
+    RIG_TEST(test_halves_equal_their_definition_in_any_number_of_rows),
+    RIG_TEST(test_segments_are_added_in_order),
+    RIG_TEST(test_segments_follow_from_the_shape_alone),
+    RIG_TEST(test_a_launch_stays_within_its_memory),
 };
 
 rig_main(tests)

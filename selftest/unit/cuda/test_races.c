@@ -162,6 +162,39 @@ static void run_thread_blocks(const void *args)
     out_words(args)[threadIdx.x] += ((const struct scene *)args)->out[BLOCKS * THREADS];
 }
 
+/* The thread block that comes last adds up what all have written. */
+static void last_adds_up(const void *args, bool fences)
+{
+    uint32_t *out = ((const struct scene *)args)->out;
+    uint32_t *is_last = shared_words();
+    if (threadIdx.x == 0) {
+        out[1 + blockIdx.x] = blockIdx.x;
+        if (fences) {
+            __threadfence();
+        }
+        *is_last = atomicAdd(&out[0], 1u) == BLOCKS - 1;
+        if (fences) {
+            __threadfence();
+        }
+    }
+    __syncthreads();
+    if (*is_last && threadIdx.x == 0) {
+        for (uint32_t i = 0; i < BLOCKS; i++) {
+            out[1] += i > 0 ? out[1 + i] : 0;
+        }
+    }
+}
+
+static void run_last_adds_up(const void *args)
+{
+    last_adds_up(args, true);
+}
+
+static void run_last_adds_up_unfenced(const void *args)
+{
+    last_adds_up(args, false);
+}
+
 /* ---- tests ---- */
 
 static const struct race *run(void (*kernel)(const void *), bool reverse)
@@ -199,6 +232,7 @@ static void test_run_wrong_kernel_fails(void **state)
     check(run_byte, RACE_OF_LANES, false);
     check(run_thread_blocks_write, RACE_OF_THREAD_BLOCKS, false);
     check(run_thread_blocks_read, RACE_OF_THREAD_BLOCKS, false);
+    check(run_last_adds_up_unfenced, RACE_OF_THREAD_BLOCKS, false);
     check(run_misaligned, MISALIGNED, false);
     check(run_misaligned_shared, MISALIGNED, true);
 }
@@ -216,6 +250,7 @@ static void test_run_right_kernel_passes(void **state)
     check(run_orders, RACE_NONE, false);
     check(run_adds, RACE_NONE, false);
     check(run_thread_blocks, RACE_NONE, false);
+    check(run_last_adds_up, RACE_NONE, false);
 }
 
 /* Whatever a launch has found, the next one is judged anew. */

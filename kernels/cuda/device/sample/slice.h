@@ -8,8 +8,8 @@
  * reads 16 bytes at a time and has all its reads under way at once, and a warp reads what lies
  * together. `slice_index` says which token is which.
  */
-#include "kernels/cuda/device/number.h"
 #include "kernels/cuda/device/reduce.h"
+#include "kernels/cuda/device/wide.h"
 
 #define GPU_FOUR       4u
 #define GPU_SLICE_EACH (GPU_SLICE_TOKENS / GPU_SAMPLE_THREADS)
@@ -32,21 +32,16 @@ GPU_INLINE uint32_t slice_index(uint32_t i)
     return (i / GPU_FOUR * GPU_SAMPLE_THREADS + threadIdx.x) * GPU_FOUR + i % GPU_FOUR;
 }
 
-struct GPU_ALIGNED(16) four {
-    float at[GPU_FOUR];
-};
-
 /* The CUDA thread's numbers of `from` (slice); beyond the slice they are `rest`. */
 GPU_INLINE void slice_load(const struct slice *s, const float *from, float own[GPU_SLICE_EACH],
                            float rest)
 {
-    bool has_fours = (uintptr_t)from % sizeof(struct four) == 0;
+    bool has_fours = (uintptr_t)from % GPU_WIDE_BYTES == 0;
     GPU_UNROLL
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i += GPU_FOUR) {
         uint32_t index = slice_index(i);
         if (has_fours && index + GPU_FOUR <= s->count) {
-            struct four four = *(const struct four *)(const void *)(from + index);
-            memcpy(own + i, four.at, sizeof four.at);
+            gpu_four_load(from + index, own + i);
         } else {
             for (uint32_t j = 0; j < GPU_FOUR; j++) {
                 own[i + j] = index + j < s->count ? from[index + j] : rest;
@@ -57,14 +52,12 @@ GPU_INLINE void slice_load(const struct slice *s, const float *from, float own[G
 
 GPU_INLINE void slice_store(const struct slice *s, float *to, const float own[GPU_SLICE_EACH])
 {
-    bool has_fours = (uintptr_t)to % sizeof(struct four) == 0;
+    bool has_fours = (uintptr_t)to % GPU_WIDE_BYTES == 0;
     GPU_UNROLL
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i += GPU_FOUR) {
         uint32_t index = slice_index(i);
         if (has_fours && index + GPU_FOUR <= s->count) {
-            struct four four;
-            memcpy(four.at, own + i, sizeof four.at);
-            *(struct four *)(void *)(to + index) = four;
+            gpu_four_store(to + index, own + i);
         } else {
             for (uint32_t j = 0; j < GPU_FOUR && index + j < s->count; j++) {
                 to[index + j] = own[i + j];
