@@ -32,6 +32,8 @@ uint32_t gpu_host_args_bytes(const char *name);
 /* Runs thread blocks and CUDA threads in descending order: a kernel whose result depends on the
  * order lacks a barrier. */
 void gpu_host_reverse(bool reverse);
+/* Tensor cores round the last four of eight rows in another way, as no chip should. */
+void gpu_host_skew(bool skew);
 
 /* A kernel that is not in kernels.def. */
 struct gpu_host_kernel {

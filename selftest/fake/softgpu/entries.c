@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/device/host.h"
 #include "selftest/fake/softgpu/device.h"
 
 #define MEMORY_BYTES (UINT64_C(256) << 20)
@@ -74,6 +75,7 @@ static unsigned soft_cuInit(unsigned flags)
     soft_streams_init(soft_environment("SOFTGPU_LAZY", 0) != 0,
                       (uint32_t)soft_environment("SOFTGPU_FIRST", 0));
     soft_memory_init(soft_environment_of("SOFTGPU_MEMORY", 0, MEMORY_BYTES));
+    gpu_host_skew(soft_environment("SOFTGPU_MMA_SKEWED", 0) != 0);
     device.capability = soft_environment_of("SOFTGPU_CAPABILITY", 0, 0);
     device.is_initialized = true;
     return leave(flags == 0 ? DRIVER_SUCCESS : SOFT_INVALID_VALUE);

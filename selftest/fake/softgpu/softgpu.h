@@ -28,6 +28,7 @@
  *   SOFTGPU_BLAS_MEMORY=0     bytes of the device that cuBLAS takes when it starts
  *   SOFTGPU_BLAS_SKEWED=0     1: cuBLAS sums the second half of the rows of a product in another
  *                             order than the first
+ *   SOFTGPU_MMA_SKEWED=0      1: tensor cores round some rows of a product in another way
  *   SOFTGPU_ACT=              a system call of selftest/misbehave/forbidden.c: see `act`
  *   SOFTGPU_FAULTS=           as below; @FILE: the contents of the file, which is removed
  *

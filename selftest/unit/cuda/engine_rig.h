@@ -115,6 +115,7 @@ static inline int clean_up(void **state)
     (void)state;
     unsetenv("SOFTGPU_FIRST");
     unsetenv("SOFTGPU_BLAS_SKEWED");
+    unsetenv("SOFTGPU_MMA_SKEWED");
     if (pair.gpu != NULL) {
         pair_stop();
     }
