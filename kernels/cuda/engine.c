@@ -169,6 +169,7 @@ static void run_rounds(struct gpu_engine *e, uint32_t rounds)
 enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step)
 {
     engine->step = step;
+    engine->round = engine->at + engine->record.round;
     step_progress_begin(step);
     gpu_record_send(engine);
     gpu_moves_queue(engine);
@@ -177,6 +178,7 @@ enum status gpu_engine_run(struct gpu_engine *engine, const struct step *step)
         gpu_record_receive(engine);
     }
     run_rounds(engine, rounds);
+    engine->round = 0;
     gpu_join(engine->queue, &engine->out.queue);
     gpu_join(engine->queue, &engine->in.queue);
     TRY(gpu_wait(engine->queue));

@@ -69,6 +69,7 @@ struct gpu_engine {
     struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
     /* The step. */
     const struct step *step;
+    uint64_t round;                     /* struct gpu_round of the step; 0 outside of one */
     uint32_t slots_count, tiles_count, places_count;
     uint32_t slots_single;              /* the first slots: those of rows with one token */
     uint32_t splits_most;               /* of attention, that a row of the step comes to have */

@@ -53,7 +53,7 @@ static void queue_chain(struct gpu_engine *e, const struct gpu_matrix *matrix,
                         struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
 {
     const struct gpu_product args = {
-        .x = from.at, .w = matrix->at, .y = to.at,
+        .x = from.at, .w = matrix->at, .y = to.at, .round = e->round,
         .x_stride = from.width, .y_stride = to.width,
         .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
         .x_type = from.type, .w_type = matrix->type,
@@ -67,6 +67,7 @@ static void queue_halves(struct gpu_engine *e, const struct gpu_matrix *matrix,
     const struct gpu_product_halves halves = {
         .x = from.at, .w = matrix->at, .y = to.at,
         .partials = e->blas_workspace, .tickets = e->product_tickets,
+        .round = e->round,
         .x_stride = from.width, .y_stride = to.width,
         .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
         .type = matrix->type,

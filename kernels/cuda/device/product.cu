@@ -4,6 +4,7 @@
  * each tile of rows and outputs; each of its CUDA threads computes one whole sum.
  */
 #include "kernels/cuda/device/number.h"
+#include "kernels/cuda/device/step.h"
 
 #define STRIDE (GPU_PRODUCT_COLUMNS + 1)
 
@@ -30,6 +31,9 @@ GPU_INLINE void tile_load(float *tile, const struct matrix *m, uint32_t row_firs
 
 GPU_KERNEL(product)
 {
+    if (gpu_step_has_ended(args.round)) {
+        return;
+    }
     float *x = (float *)gpu_shared, *w = x + GPU_PRODUCT_TILE * STRIDE;
     const struct matrix x_all = {(const void *)args.x, args.x_stride, args.x_type, args.rows,
                                  args.columns};

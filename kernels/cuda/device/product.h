@@ -16,6 +16,7 @@ struct gpu_product {
     uint64_t x;                 /* x_type (rows, columns): F32, F16 or BF16 */
     uint64_t w;                 /* w_type (outputs, columns) */
     uint64_t y;                 /* float (rows, outputs) */
+    uint64_t round;             /* as in struct gpu_product_halves */
     uint64_t x_stride, y_stride;
     uint32_t rows, outputs, columns, x_type, w_type;
 };
@@ -66,6 +67,8 @@ struct gpu_product_halves {
     uint64_t y;                 /* float (rows, outputs) */
     uint64_t partials;          /* GPU_PARTIALS_BYTES: sums of segments */
     uint64_t tickets;           /* uint32_t (GPU_PRODUCT_BLOCKS): zeros, before and after */
+    uint64_t round;             /* struct gpu_round: a step that has ended has no product; or
+                                   0: it belongs to none */
     uint64_t x_stride, y_stride;
     uint32_t rows, outputs, columns;
     uint32_t type;              /* F16 or BF16 */

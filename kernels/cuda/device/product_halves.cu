@@ -10,6 +10,7 @@
  */
 #include "kernels/cuda/device/mma.h"
 #include "kernels/cuda/device/number.h"
+#include "kernels/cuda/device/step.h"
 
 #define CHUNK_BYTES  (GPU_CHUNK_COLUMNS * 2)
 #define PIECES       8u                 /* of a chunk */
@@ -326,6 +327,9 @@ GPU_INLINE void tile_multiply_typed(const struct gpu_product_halves *p, struct s
 
 GPU_KERNEL(product_few)
 {
+    if (gpu_step_has_ended(args.product.round)) {
+        return;
+    }
     switch (gpu_few_rows(args.product.rows)) {
     case 8: {
         const struct shape shape = FEW(8, 1, 1, 4);
@@ -352,6 +356,9 @@ GPU_KERNEL(product_few)
 
 GPU_KERNEL(product_many)
 {
+    if (gpu_step_has_ended(args.product.round)) {
+        return;
+    }
     const struct shape shape = {GPU_MANY_TILE, GPU_MANY_TILE, 2, 8, 4, 256, GPU_MANY_STAGES, false};
     tile_multiply_typed(&args.product, shape);
 }

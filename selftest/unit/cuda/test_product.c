@@ -87,6 +87,7 @@ static struct halves {
     float *y, *expected;                /* expected: (ROWS_MAX, outputs) */
     void *partials;
     uint32_t *tickets;
+    uint64_t round;
 } halves;
 
 /* The definition. */
@@ -137,7 +138,8 @@ static void halves_multiply(uint32_t first, uint32_t rows, bool is_many, enum wa
     const struct gpu_product_halves product = {
         .x = rig_address(h->x + (uint64_t)first * h->x_stride), .w = rig_address(h->w),
         .y = rig_address(h->y), .partials = rig_address(h->partials),
-        .tickets = rig_address(h->tickets), .x_stride = h->x_stride, .y_stride = h->y_stride,
+        .tickets = rig_address(h->tickets), .round = h->round,
+        .x_stride = h->x_stride, .y_stride = h->y_stride,
         .rows = rows, .outputs = h->outputs, .columns = h->columns, .type = h->type};
     const struct gpu_product_few few = {product};
     const struct gpu_product_many many = {product};
@@ -223,6 +225,22 @@ static void test_segments_follow_from_the_shape_alone(void **state)
 }
 
 /* What a launch may use, at most: every number of outputs, and a long row. */
+/* A round that was queued before it was known that the step has ended reads no weights. */
+static void test_a_step_that_has_ended_has_no_product(void **state)
+{
+    (void)state;
+    for (uint32_t ended = 0; ended < 2; ended++) {
+        const struct gpu_round round = {.round = 1, .has_ended = ended};
+        halves_make(24, 64, GPU_BF16, 0);
+        halves.round = rig_address(rig_copy(&round, sizeof round));
+        for (uint32_t is_many = 0; is_many < 2; is_many++) {
+            halves_multiply(0, 3, is_many, WALK);
+            assert_int_equal(isnan(halves.y[0]), ended);    /* as it was taken */
+        }
+        rig_teardown(NULL);
+    }
+}
+
 static void test_a_launch_stays_within_its_memory(void **state)
 {
     (void)state;
@@ -249,6 +267,7 @@ static const struct CMUnitTest tests[] = {
     RIG_TEST(test_halves_equal_their_definition_in_any_number_of_rows),
     RIG_TEST(test_segments_are_added_in_order),
     RIG_TEST(test_segments_follow_from_the_shape_alone),
+    RIG_TEST(test_a_step_that_has_ended_has_no_product),
     RIG_TEST(test_a_launch_stays_within_its_memory),
 };
 
