@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the product where no library is used: small matrices, and the soft GPU. A thread block for
- * each tile of rows and outputs; each of its CUDA threads computes one whole sum.
+ * What: the product by one chain: of floats where no library is used, and of types that differ. A
+ * thread block for each tile of rows and outputs; each of its CUDA threads computes one whole sum.
  */
 #include "kernels/cuda/device/number.h"
 #include "kernels/cuda/device/step.h"

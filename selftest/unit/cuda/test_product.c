@@ -150,7 +150,6 @@ static void halves_multiply(uint32_t first, uint32_t rows, bool is_many, enum wa
                         : rig_launch("product_few", GPU_KERNEL_product_few, &launch, &few));
 }
 
-/* On a chip the first product of all rows becomes what is expected of all others. */
 static void halves_compare(uint32_t first, uint32_t rows)
 {
     struct halves *h = &halves;
@@ -165,6 +164,7 @@ static void halves_compare(uint32_t first, uint32_t rows)
     }
 }
 
+/* On a chip the first product of all rows becomes what is expected of all others. */
 static void expect_as_the_chip_sums(void)
 {
     struct halves *h = &halves;
@@ -254,8 +254,12 @@ static void test_a_launch_stays_within_its_memory(void **state)
                                                   gpu_product_many_launch(&many)};
             for (uint32_t i = 0; i < 2; i++) {
                 const uint32_t *grid = launches[i].grid;
+                uint32_t tile = i == 0 ? gpu_few_rows(rows) * GPU_PRODUCT_OUTPUTS
+                                       : GPU_MANY_TILE * GPU_MANY_TILE;
+                uint64_t sums = (uint64_t)grid[0] * grid[1] * grid[2] * tile;
                 assert_true(launches[i].shared_bytes <= 99u << 10);
                 assert_true(grid[2] == 1 || grid[0] * grid[1] <= GPU_PRODUCT_BLOCKS);
+                assert_true(grid[2] == 1 || sums * sizeof(float) <= GPU_PARTIALS_BYTES);
                 assert_true(rows > GPU_FEW_ROWS || i == 1 || grid[0] == 1);
             }
         }
