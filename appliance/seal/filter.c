@@ -133,7 +133,7 @@ uint32_t filter_calls_count(const struct filter *filter)
     return count;
 }
 
-static enum status load(const struct filter *filter, const int *values, unsigned flags)
+static enum status load_with(const struct filter *filter, const int *values, unsigned flags)
 {
     static struct bpf_code code;
     write_code(&code, filter, values);
@@ -144,10 +144,10 @@ static enum status load(const struct filter *filter, const int *values, unsigned
 
 enum status filter_load(const struct filter *filter, const int *values)
 {
-    return load(filter, values, SECCOMP_FILTER_FLAG_TSYNC);
+    return load_with(filter, values, SECCOMP_FILTER_FLAG_TSYNC);
 }
 
 enum status filter_load_own(const struct filter *filter, const int *values)
 {
-    return load(filter, values, 0);
+    return load_with(filter, values, 0);
 }
