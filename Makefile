@@ -415,6 +415,8 @@ $(BENCH) $(B)/constant-time: $(COMMAND_LINE_OBJ) $(LIB)
 $(BENCH) $(B)/constant-time:
 	$(call link,$(LDFLAGS_STATIC) $(FROM_C),$(LDLIBS_core))
 
+include tools/bench/gpu/gpu.mk
+
 .PHONY: bench
 VOCABULARIES = appliance/embedded.gguf $(wildcard ../shared/vocab/*.gguf)
 BENCH_MODELS ?= 15m 15m-q8_0 110m

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+# Part of the Makefile: the benchmark of the GPU engine (tools/bench/gpu).
+
+# Dynamic, as the GPU's worker is: it opens the driver's library.
+$(B)/bench-gpu: $(call objects,$(wildcard tools/bench/gpu/*.c)) $(COMMAND_LINE_OBJ) $(GPU_LIB) $(LIB)
+	$(call link,,-lm -lpthread)
+e2e-parts: $(B)/bench-gpu
