@@ -4,4 +4,5 @@
 # Dynamic, as the GPU's worker is: it opens the driver's library.
 $(B)/bench-gpu: $(call objects,$(wildcard tools/bench/gpu/*.c)) $(COMMAND_LINE_OBJ) $(GPU_LIB) $(LIB)
 	$(call link,,-lm -lpthread)
-e2e-parts: $(B)/bench-gpu
+# All that tools/gpu-first runs, on the soft GPU.
+e2e-parts: $(patsubst build/%,$(B)/%,$(shell sh tools/gpu-first --programs))
