@@ -175,7 +175,7 @@ $(O)/%/embedded.o: %/embedded.S | build/.setup
 	$(Q)$(CC) $(EMBED) -c $< -o $@
 
 # Classes of code points, from Debian's unicode-data.
-build/unicode_classes.c: tools/mkunicode.py | build/.setup
+build/unicode_classes.c: config/vocab/mkunicode.py | build/.setup
 	$(Q)python3 $< >$@.new && mv $@.new $@
 
 $(O)/config/vocab/unicode_classes.o: build/unicode_classes.c config/vocab/unicode.h
@@ -379,17 +379,17 @@ wheel:  ## the Python client as a wheel in build/, for pip
 	@python3 tools/sdk/python/wheel.py build
 
 # ---- a machine with a GPU, which may have no compiler --------------------------------------------
-# A tree of its own: tools/gpu-check, and stripped what it runs, with no more than that needs.
+# A tree of its own: tools/gpu-first, gpu-check, and stripped what they run, and what that needs.
 CARRY := $(B)/gpu-carry
 CARRY_KIB_MAX := 40960
-CARRIED := $(addprefix $(CARRY)/,tools/gpu-check $(shell sh tools/gpu-check --programs) \
-    build/lib/libcmocka.so.0)
+CARRIED := $(addprefix $(CARRY)/,tools/gpu-first tools/gpu-check build/lib/libcmocka.so.0 \
+    $(shell sh tools/gpu-first --programs))
 .PHONY: gpu-carry
-gpu-carry: $(CARRIED)  ## make what to carry to a machine with a GPU, for tools/gpu-check there
+gpu-carry: $(CARRIED)  ## make what to carry to a machine with a GPU, for tools/gpu-first there
 	@kib=$$(du -sk $(CARRY) | cut -f1); if [ $$kib -gt $(CARRY_KIB_MAX) ]; then \
 	    echo "$(CARRY): $$kib KiB, at most $(CARRY_KIB_MAX) may be carried"; exit 1; fi; \
-	    echo "carry $(CARRY) ($$kib KiB), and run tools/gpu-check in it"
-$(CARRY)/tools/gpu-check: tools/gpu-check
+	    echo "carry $(CARRY) ($$kib KiB), and run tools/gpu-first in it"
+$(CARRY)/tools/%: tools/%
 	$(call say,COPY)
 	$(Q)cp $< $@
 $(CARRY)/build/lib/libcmocka.so.0: | build/.setup-tests
@@ -414,6 +414,8 @@ $(B)/constant-time: tools/bench/constant_time.c
 $(BENCH) $(B)/constant-time: $(COMMAND_LINE_OBJ) $(LIB)
 $(BENCH) $(B)/constant-time:
 	$(call link,$(LDFLAGS_STATIC) $(FROM_C),$(LDLIBS_core))
+
+include tools/bench/gpu/gpu.mk
 
 .PHONY: bench
 VOCABULARIES = appliance/embedded.gguf $(wildcard ../shared/vocab/*.gguf)

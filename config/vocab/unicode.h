@@ -19,7 +19,7 @@ enum unicode_class {
 uint32_t unicode_decode(const uint8_t *bytes, uint32_t count, uint32_t *code);
 bool unicode_is_valid(const uint8_t *bytes, uint64_t count);
 
-/* private: generated (tools/mkunicode.py); pages of 256 code points, equal ones only once */
+/* private: generated (config/vocab/mkunicode.py); pages of 256 code points, equal ones only once */
 extern const uint8_t unicode_pages[0x1100];
 extern const uint8_t unicode_classes[];
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: patterns of words in memory, for the burn-in (kernels.h: how to read this). The value of a
+ * What: patterns of words in memory, for the burn-in, and a read of them all, for benchmarks
+ * (kernels.h: how to read this). The value of a
  * word follows from its number, so no copy is needed to compare with.
  */
 #include "kernels/cuda/device/record.h"
@@ -85,6 +86,19 @@ static inline struct gpu_launch gpu_pattern_verify_launch(const struct gpu_patte
     launch.shared_bytes = GPU_PATTERN_THREADS * sizeof(struct gpu_pattern_report);
     return launch;
 }
+/* Reads words and does as little else as can be: what a device can read in a time. The exclusive or
+ * of them all is that of the folds; CUDA thread t of them all writes fold t. */
+#define GPU_PATTERN_FOLD_PAIRS 4u       /* that a CUDA thread reads at a time */
+struct gpu_pattern_fold {
+    uint64_t words;             /* uint64_t (count), aligned to a pair of them */
+    uint64_t count;             /* even */
+    uint64_t folds;             /* uint64_t (gpu_pattern_grid(count) * GPU_PATTERN_THREADS) */
+};
+static inline struct gpu_launch gpu_pattern_fold_launch(const struct gpu_pattern_fold *args)
+{
+    return gpu_launch(gpu_pattern_grid(args->count), 1, GPU_PATTERN_THREADS);
+}
+
 /* Adds a report to the sum of all. */
 static inline GPU_BOTH void gpu_pattern_report_add(struct gpu_pattern_report *sum,
                                                    const struct gpu_pattern_report *more)

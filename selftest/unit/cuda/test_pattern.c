@@ -104,11 +104,35 @@ static void test_verify_many_wrong_words_are_counted_and_the_first_is_named(void
     assert_int_equal(report.first, 0);
 }
 
+static void test_fold_every_word_counts_once(void **state)
+{
+    (void)state;
+    const uint64_t counts[] = {2, 2 * GPU_PATTERN_THREADS, GPU_PATTERN_THREADS * GPU_PATTERN_WORDS,
+                               GPU_PATTERN_THREADS * GPU_PATTERN_WORDS + 2, MANY + 1};
+    struct gpu_pattern_fill args = {.pattern = {.seed = 9, .kind = GPU_PATTERN_RANDOM}};
+    for (uint32_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        uint64_t *words = fill(&args, counts[c]), expected = 0, found = 0;
+        uint32_t threads = gpu_pattern_grid(counts[c]) * GPU_PATTERN_THREADS;
+        uint64_t *folds = rig_take(threads * sizeof *folds);
+        memset(folds, 0xff, threads * sizeof *folds);
+        const struct gpu_pattern_fold fold = {rig_address(words), counts[c], rig_address(folds)};
+        RIG_LAUNCH(pattern_fold, &fold);
+        for (uint64_t i = 0; i < counts[c]; i++) {
+            expected ^= words[i];
+        }
+        for (uint32_t i = 0; i < threads; i++) {
+            found ^= folds[i];
+        }
+        assert_int_equal(found, expected);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_fill_every_pattern_holds_what_is_defined),
     RIG_TEST(test_word_of_each_kind_is_what_its_name_says),
     RIG_TEST(test_verify_one_bit_anywhere_is_found),
     RIG_TEST(test_verify_many_wrong_words_are_counted_and_the_first_is_named),
+    RIG_TEST(test_fold_every_word_counts_once),
 };
 
 rig_main(tests)

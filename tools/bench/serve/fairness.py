@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """How fairly tenants share the engine in the lab: each class of a trace is a trust domain.
 
-    tools/bench/fairness.py TRACE [--programs N] [--load 1.5] [--cost PRESET] [--set KEY=VALUE]
+    tools/bench/serve/fairness.py TRACE [--programs N] [--load 1.5] [--cost PRESET]
+                                    [--set KEY=VALUE]
 
 Programs arrive at --load times the rate at which the lab serves all of them when they come at once.
 A tenant's service is the row time of its calls (each step that a call is in counts its duration),
@@ -18,7 +19,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 US = 1e6
 
 

@@ -3,7 +3,7 @@
 """Writes the tables of config/vocab/unicode.h from the data files of Debian's unicode-data: the
 code points that are letters, numbers, punctuation, white space.
 
-    tools/mkunicode.py >build/unicode_classes.c
+    config/vocab/mkunicode.py >build/unicode_classes.c
 
 Data of another version than the one below are refused (decision 0035): the same text would have
 other tokens, and the build would not show it."""
@@ -62,7 +62,7 @@ def main():
         page = tuple(classes[first:first + PAGE])
         index.append(pages.setdefault(page, len(pages)))
     assert len(pages) <= 256
-    print(f"/* Classes of code points, Unicode {VERSION}; written by tools/mkunicode.py. */")
+    print(f"/* Classes of code points, Unicode {VERSION}; written by config/vocab/mkunicode.py. */")
     print('#include "config/vocab/unicode.h"')
     print("\nenum {" + ", ".join(f"{c} = UNICODE_{name}" for c, name in CLASSES.items()) + "};")
     write(f"unicode_pages[{len(index)}]", index, 20)
