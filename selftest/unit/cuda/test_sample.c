@@ -282,6 +282,24 @@ static void test_sample_not_finite_is_reported(void **state)
     }
 }
 
+/* A penalty makes the largest logit infinite: no weight would be a number. */
+static void test_sample_beyond_floats_by_a_penalty_is_reported(void **state)
+{
+    (void)state;
+    scene_make(300);
+    struct gpu_row *row = &scene.rows[2];
+    row->temperature = 1;
+    row->top_p = 0.9f;
+    row->repeat_penalty = 0.1f;
+    row->history_count = 1;
+    row->history[0] = 17;
+    scene.logits[scene.args.logits_stride + 17] = 3e38f;
+    sample();
+    assert_int_equal(scene.outs[2].result, STEP_ROW_NOT_FINITE);
+    assert_int_equal(scene.outs[2].produced, 0);
+    check_place(0, 0);
+}
+
 static void test_sample_digest_is_the_cpus(void **state)
 {
     (void)state;
@@ -324,6 +342,7 @@ static const struct CMUnitTest tests[] = {
     RIG_TEST(test_sample_equal_logits_lower_id_stays),
     RIG_TEST(test_sample_sum_must_be_exceeded),
     RIG_TEST(test_sample_not_finite_is_reported),
+    RIG_TEST(test_sample_beyond_floats_by_a_penalty_is_reported),
     RIG_TEST(test_sample_digest_is_the_cpus),
     RIG_TEST(test_sample_others_stay),
 };

@@ -92,6 +92,11 @@ GPU_INLINE void own_adjust(const struct part *p, const struct gpu_sample *args,
     }
 }
 
+GPU_INLINE uint32_t is_not_finite(float logit)
+{
+    return (gpu_bits_of(logit) & 0x7fffffffu) >= 0x7f800000u ? 1 : 0;
+}
+
 GPU_KERNEL(sample_scan)
 {
     const struct gpu_sample *s = &args.sample;
@@ -107,11 +112,12 @@ GPU_KERNEL(sample_scan)
     slice_load(&p.slice, (const float *)s->logits + p.place * s->logits_stride + p.slice.first,
                logits, 0.0f);
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i++) {
-        own.bad |= (gpu_bits_of(logits[i]) & 0x7fffffffu) >= 0x7f800000u;
+        own.bad |= is_not_finite(logits[i]);
     }
     own_adjust(&p, s, logits);
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i++) {
-        struct largest of = {logits[i], p.slice.first + slice_index(i), 0};
+        /* A penalty may have made one so: then no weight would be sure to be 0 .. 1. */
+        struct largest of = {logits[i], p.slice.first + slice_index(i), is_not_finite(logits[i])};
         if (slice_index(i) < p.slice.count) {
             largest_add(&own, of);
         }
