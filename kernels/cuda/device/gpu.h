@@ -32,6 +32,7 @@
 #define KERNELS_DEVICE __device__       /* kernels/exp.h, half.h, draw.h */
 #define GPU_ALIGNED(bytes) __align__(bytes)
 #define GPU_UNROLL     _Pragma("unroll")
+#define GPU_ROLLED     _Pragma("unroll 1")
 #define GPU_KERNEL(name)                                             \
     extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX)    \
     name(const __grid_constant__ struct gpu_##name args)
@@ -47,6 +48,7 @@ extern __shared__ __align__(16) unsigned char gpu_shared[];
 #define GPU_INLINE static inline
 #define GPU_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define GPU_UNROLL
+#define GPU_ROLLED
 #define GPU_KERNEL(name)                                 \
     void gpu_kernel_##name(const struct gpu_##name args); \
     void gpu_kernel_##name(const struct gpu_##name args)

@@ -22,9 +22,6 @@
 #error "the kernels need sm_80 or later"
 #endif
 
-#define GPU_UNROLL _Pragma("unroll")
-#define GPU_ROLLED _Pragma("unroll 1")
-
 GPU_INLINE uint32_t gpu_shared_address(const void *at)
 {
     return (uint32_t)__cvta_generic_to_shared(at);
@@ -81,7 +78,4 @@ GPU_INLINE void gpu_copies_wait(uint32_t left)
         asm volatile("cp.async.wait_group 2;" ::: "memory");
     }
 }
-#else
-#define GPU_UNROLL
-#define GPU_ROLLED
 #endif
