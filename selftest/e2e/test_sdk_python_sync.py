@@ -105,6 +105,26 @@ def test_an_interrupt_ends_the_wait_and_the_call():
         a.wait_stats(calls_open=0, calls_cancelled=1)
 
 
+def test_an_interrupt_before_the_wait_begins_ends_the_call():
+    with Appliance(NOISE) as a, agentix.connect(a.to) as ax:
+        loop = ax._thread._loop
+        ask = loop.call_soon_threadsafe
+
+        def interrupted(*arguments, **options):
+            loop.call_soon_threadsafe = ask
+            ask(*arguments, **options)
+            a.wait_stats(calls_open=1)
+            raise KeyboardInterrupt
+        with a.standing_still():
+            loop.call_soon_threadsafe = interrupted
+            try:
+                ax.call([1, 2], **LONG)
+                raise AssertionError("it was not interrupted")
+            except KeyboardInterrupt:
+                ax.ping()
+        a.wait_stats(calls_open=0, calls_cancelled=1)
+
+
 def test_a_break_and_a_dead_worker_cost_only_time():
     with Appliance(NOISE) as a, agentix.connect(a.to, patience_s=HANG_S) as ax:
         with ax.program("broken", agent="worker") as p:

@@ -8,8 +8,10 @@ callers that have an event loop already (notebooks), and several threads at once
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
-from typing import Any, Awaitable, Callable, Iterable, List, Optional, Sequence, TypeVar, Union
+from typing import (Any, Awaitable, Callable, Generic, Iterable, List, Optional, Sequence, TypeVar,
+                    Union)
 
 from agentix import wire
 from agentix.call import Piece, Prompted, Reply, Stream
@@ -21,6 +23,35 @@ from agentix.program import Program, Totals
 from agentix.run import Row, Rows
 
 T = TypeVar("T")
+
+
+class Awaited(Generic[T]):
+    """What one thread waits for while another one's event loop does it. It is there before that
+    begins, so an interrupt at any time finds what it is to cancel."""
+
+    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        self.result: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._function = function
+        self._task: Optional[asyncio.Task[T]] = None
+
+    def begin(self) -> None:
+        async def body() -> T:
+            return await self._function()
+        self._task = asyncio.get_running_loop().create_task(body())
+        self._task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            self.result.cancel()
+        elif error is not None:
+            self.result.set_exception(error)
+        else:
+            self.result.set_result(task.result())
 
 
 class LoopThread:
@@ -35,17 +66,16 @@ class LoopThread:
     def run(self, function: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
         """Calls function() in that thread, awaits it there, and returns what it gives. An interrupt
         of the caller (Ctrl-C) cancels it."""
-        async def body() -> T:
-            return await function(*args, **options)
         if threading.current_thread() is self._thread:
             raise Error("this would wait for its own thread; use the asyncio client there")
         if self._loop.is_closed():
             raise Error("the client was closed")
-        future = asyncio.run_coroutine_threadsafe(body(), self._loop)
+        awaited = Awaited(lambda: function(*args, **options))
         try:
-            return future.result()
+            self._loop.call_soon_threadsafe(awaited.begin)
+            return awaited.result.result()
         except BaseException:
-            future.cancel()
+            self.post(awaited.cancel)
             raise
 
     def post(self, function: Callable[[], None]) -> None:
