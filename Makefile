@@ -129,7 +129,7 @@ endif
 GPU_IMAGE := $(if $(NVCC),build/cuda/kernels.fatbin)
 CU_SRC := $(wildcard kernels/cuda/device/*.cu kernels/cuda/device/*/*.cu)
 # As on the CPU, each operation that is written rounds once.
-NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I. --threads 0 \
+NVCCFLAGS := -O3 -fmad=false -Werror all-warnings -I. --threads 0 -Xfatbin -compress-all \
     $(foreach arch,$(GPU_ARCHS),-gencode arch=$(arch:sm_%=compute_%),code=$(arch)) \
     -gencode arch=$(GPU_PTX),code=$(GPU_PTX)
 
