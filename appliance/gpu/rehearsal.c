@@ -25,11 +25,6 @@
 
 enum act { ACT_NONE, ACT_LEAVE, ACT_RETURN, ACT_SCATTER, ACT_ONE_LEAVES, ACT_ONE_RETURNS, ACTS };
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- moves ----------------------------------------------------------------------------------- */
 
 static void add_move(const struct step *step, uint32_t from, uint32_t to)
@@ -42,15 +37,16 @@ static void add_move(const struct step *step, uint32_t from, uint32_t to)
 /* Blocks of A, H and J each. */
 static uint32_t run_blocks(const struct rehearsal *r)
 {
-    uint32_t most = least(r->settings->kv_host_blocks / 2, r->layout->moves_max / 3);
-    return least(least(most, RUN_BLOCKS), r->settings->kv_blocks - 1);
+    uint32_t most = gpu_smaller(r->settings->kv_host_blocks / 2, r->layout->moves_max / 3);
+    return gpu_smaller(gpu_smaller(most, RUN_BLOCKS), r->settings->kv_blocks - 1);
 }
 
 static void add_act(const struct rehearsal *r, const struct step *step, enum act act)
 {
     const uint32_t last = r->settings->kv_blocks - 1, host = last + 1, run = run_blocks(r);
-    const uint32_t count = act == ACT_ONE_LEAVES || act == ACT_ONE_RETURNS ? least(run, 1) : run;
-    if (act == ACT_RETURN) {
+    const bool is_one = act == ACT_ONE_LEAVES || act == ACT_ONE_RETURNS;
+    const uint32_t count = is_one ? gpu_smaller(run, 1) : run;
+    if (act == ACT_RETURN && run > 0) {
         add_move(step, 0, last);
     }
     for (uint32_t i = 0; i < count && act != ACT_NONE; i++) {
@@ -79,35 +75,33 @@ static void fill_sampling(const struct rehearsal *r, struct step_row *row)
     row->wants_digest = true;
 }
 
-/* A row of so many tokens, in blocks from `block` on. */
-static void add_row(const struct rehearsal *r, const struct step *step, uint32_t tokens,
-                    uint32_t block)
+/* The step's one row: so many tokens, in the first blocks. */
+static void add_row(const struct rehearsal *r, const struct step *step, uint32_t tokens)
 {
-    struct step_header *header = step_header(step);
-    const uint32_t index = header->rows_count++, steps = least(r->layout->steps_max, 2);
-    const uint32_t block_tokens = r->settings->kv_block_tokens;
-    struct step_row *row = step_row(step, index);
+    const uint32_t steps = gpu_smaller(r->layout->steps_max, 2);
+    struct step_row *row = step_row(step, 0);
+    *step_header(step) = (struct step_header){.rows_count = 1, .rows_active = 1,
+                                              .tokens_count = tokens};
     *row = (struct step_row){
-        .tokens_count = tokens, .tokens_first = header->tokens_count, .decode_steps = steps,
-        .blocks_count = (tokens + steps - 1 + block_tokens - 1) / block_tokens,
+        .tokens_count = tokens, .decode_steps = steps,
+        .blocks_count = gpu_ceil(tokens + steps - 1, r->settings->kv_block_tokens),
         .sampling = {.temperature = 1, .top_p = 1, .repeat_penalty = 1}};
     for (uint32_t i = 0; i < tokens; i++) {
-        step_tokens(step)[header->tokens_count++] = TOKEN;
+        step_tokens(step)[i] = TOKEN;
     }
     for (uint32_t i = 0; i < row->blocks_count; i++) {
-        step_blocks(step, index)[i] = block + i;
+        step_blocks(step, 0)[i] = i;
     }
-    header->rows_active = header->rows_count;
 }
 
 /* Tokens of the prompt: as many as a step, a call and the blocks have room for. */
 static uint32_t prompt_tokens(const struct rehearsal *r)
 {
-    uint32_t steps = least(r->layout->steps_max, 2);
-    uint32_t blocks = least(r->settings->blocks_per_call, r->settings->kv_blocks);
+    uint32_t steps = gpu_smaller(r->layout->steps_max, 2);
+    uint32_t blocks = gpu_smaller(r->settings->blocks_per_call, r->settings->kv_blocks);
     uint64_t room = (uint64_t)blocks * r->settings->kv_block_tokens;
-    uint32_t most = least(r->settings->step_tokens, r->layout->tokens_max);
-    most = least(most, r->settings->context_tokens);
+    uint32_t most = gpu_smaller(r->settings->step_tokens, r->layout->tokens_max);
+    most = gpu_smaller(most, r->settings->context_tokens);
     most = room < most ? (uint32_t)room : most;
     return most > steps ? most - steps : 1;
 }
@@ -115,20 +109,16 @@ static uint32_t prompt_tokens(const struct rehearsal *r)
 static enum status run(const struct rehearsal *r, const struct step *step, bool *is_finite)
 {
     TRY(gpu_engine_run(r->engine, step));
-    for (uint32_t i = 0; i < step_header(step)->rows_count; i++) {
-        *is_finite = *is_finite && step_out(step, i)->result == STEP_ROW_OK;
-    }
+    *is_finite = *is_finite && step_out(step, 0)->result == STEP_ROW_OK;
     return STATUS_OK;
 }
 
 /* One token, then a prompt and all options of sampling, then moves before a row of one token. */
 static enum status run_all(const struct rehearsal *r, const struct step *step, bool *is_finite)
 {
-    struct step_header *header = step_header(step);
-    add_row(r, step, 1, 0);
+    add_row(r, step, 1);
     TRY(run(r, step, is_finite));
-    *header = (struct step_header){0};
-    add_row(r, step, prompt_tokens(r), 0);
+    add_row(r, step, prompt_tokens(r));
     fill_sampling(r, step_row(step, 0));
     if (r->layout->past_max > 0) {
         step_row(step, 0)->past_count = step_row(step, 0)->generated_count = 1;
@@ -136,8 +126,7 @@ static enum status run_all(const struct rehearsal *r, const struct step *step, b
     }
     TRY(run(r, step, is_finite));
     for (enum act act = ACT_LEAVE; act < ACTS; act++) {
-        *header = (struct step_header){0};
-        add_row(r, step, 1, 0);
+        add_row(r, step, 1);
         add_act(r, step, act);
         TRY(run(r, step, is_finite));
     }

@@ -11,6 +11,7 @@
 #include "kernels/cuda/device/mma.h"
 #include "kernels/cuda/device/number.h"
 #include "kernels/cuda/device/step.h"
+#include "kernels/cuda/device/wide.h"
 
 #define CHUNK_BYTES  (GPU_CHUNK_COLUMNS * 2)
 #define PIECES       8u                 /* of a chunk */
@@ -45,11 +46,6 @@ struct walk {
 
 struct sums {
     float at[M_MAX][N_MAX][4];
-};
-
-/* What one CUDA thread has of a fragment of sums: moved as a whole. */
-struct GPU_ALIGNED(16) four {
-    float at[4];
 };
 
 /* ---- to shared memory ---- */
@@ -194,23 +190,22 @@ GPU_INLINE void walk_through(struct sums *totals, struct walk *walk, struct shap
 
 /* ---- from segments to numbers ---- */
 
-/* Where this CUDA thread keeps its fragments of one segment. */
-GPU_INLINE struct four *partial_at(const struct gpu_product_halves *p, uint32_t segment,
+/* Where this CUDA thread keeps its fragments of one segment, each moved as a whole. */
+GPU_INLINE float *partial_at(const struct gpu_product_halves *p, uint32_t segment,
                                    struct shape s)
 {
     uint64_t tile = (uint64_t)blockIdx.y * gridDim.x + blockIdx.x;
     uint64_t fragments = (tile * gridDim.z + segment) * s.m * s.n;
-    return (struct four *)p->partials + fragments * s.threads + threadIdx.x;
+    return (float *)p->partials + (fragments * s.threads + threadIdx.x) * GPU_FOUR;
 }
 
 GPU_INLINE void partial_write(const struct gpu_product_halves *p, const struct sums *sums,
                               struct shape s)
 {
-    struct four *to = partial_at(p, blockIdx.z, s);
+    float *to = partial_at(p, blockIdx.z, s);
     GPU_UNROLL
     for (uint32_t i = 0; i < s.m * s.n; i++) {
-        const float *from = sums->at[i / s.n][i % s.n];
-        to[i * s.threads] = (struct four){{from[0], from[1], from[2], from[3]}};
+        gpu_four_store(to + i * s.threads * GPU_FOUR, sums->at[i / s.n][i % s.n]);
     }
 }
 
@@ -219,13 +214,14 @@ GPU_INLINE void partials_add(const struct gpu_product_halves *p, struct sums *to
 {
     *totals = (struct sums){{{{0.0f}}}};
     for (uint32_t segment = 0; segment < gridDim.z; segment++) {
-        const struct four *from = partial_at(p, segment, s);
+        const float *from = partial_at(p, segment, s);
         GPU_UNROLL
         for (uint32_t i = 0; i < s.m * s.n; i++) {
-            const struct four four = from[i * s.threads];
+            float four[GPU_FOUR];
+            gpu_four_load(from + i * s.threads * GPU_FOUR, four);
             GPU_UNROLL
-            for (uint32_t e = 0; e < 4; e++) {
-                totals->at[i / s.n][i % s.n][e] += four.at[e];
+            for (uint32_t e = 0; e < GPU_FOUR; e++) {
+                totals->at[i / s.n][i % s.n][e] += four[e];
             }
         }
     }

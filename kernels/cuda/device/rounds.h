@@ -39,6 +39,12 @@ struct gpu_row {
     uint32_t entries;           /* log probabilities for each token; 0: none */
 };
 
+/* True when the row's candidates go by their weights, else by their ids. */
+static inline GPU_BOTH int gpu_row_is_ranked(const struct gpu_row *row)
+{
+    return row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
+}
+
 /* struct call_bias. */
 struct gpu_bias {
     uint32_t token;

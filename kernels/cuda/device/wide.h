@@ -7,6 +7,7 @@
 #include "kernels/cuda/device/number.h"
 
 #define GPU_WIDE_BYTES 16u
+#define GPU_FOUR       4u               /* floats of so many bytes */
 #define GPU_NUMBERS    8u               /* that are read at a time */
 
 struct GPU_ALIGNED(16) gpu_wide {
@@ -60,13 +61,13 @@ GPU_INLINE void gpu_numbers_load(const uint8_t *from, uint32_t type, uint32_t fi
 }
 
 /* Four floats, at an address that is a multiple of 16. */
-GPU_INLINE void gpu_four_load(const float *from, float numbers[4])
+GPU_INLINE void gpu_four_load(const float *from, float numbers[GPU_FOUR])
 {
     const struct gpu_wide wide = *(const struct gpu_wide *)(const void *)from;
     memcpy(numbers, wide.words, sizeof wide.words);
 }
 
-GPU_INLINE void gpu_four_store(float *to, const float numbers[4])
+GPU_INLINE void gpu_four_store(float *to, const float numbers[GPU_FOUR])
 {
     struct gpu_wide wide;
     memcpy(wide.words, numbers, sizeof wide.words);
@@ -80,7 +81,7 @@ GPU_INLINE float gpu_numbers_chain(const float *by, const float numbers[GPU_NUMB
 {
     float others[GPU_NUMBERS];
     gpu_four_load(by, others);
-    gpu_four_load(by + 4, others + 4);
+    gpu_four_load(by + GPU_FOUR, others + GPU_FOUR);
     GPU_UNROLL
     for (uint32_t i = 0; i < GPU_NUMBERS; i++) {
         sum = i < count ? fmaf(others[i], numbers[i], sum) : sum;

@@ -179,8 +179,7 @@ static void count_lists(uint32_t vocab)
         const struct gpu_row *row = &scene.rows[scene.places[place].row];
         const struct gpu_sample_memory *memory =
             (const void *)(uintptr_t)(scene.args.memory + place * scene.args.memory_bytes);
-        bool is_ranked = row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
-        lists[memory->listed > 0] += row->temperature > 0 && is_ranked;
+        lists[memory->listed > 0] += row->temperature > 0 && gpu_row_is_ranked(row);
         assert_true(memory->listed <= vocab);
     }
 }

@@ -37,7 +37,7 @@ struct work {
 
 /* ---- stage ----------------------------------------------------------------------------------- */
 
-/* Where each token's keys are; its values lie `values` bytes behind them. Ends with a barrier. */
+/* Where each token's keys are. Ends with a barrier. */
 GPU_INLINE void rows_find(const struct work *w, struct strip strip)
 {
     for (uint32_t t = threadIdx.x; t < strip.tokens; t += blockDim.x) {

@@ -18,8 +18,6 @@
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/exp.h"
 
-#define FOUR 4u                         /* tokens of which weights are read at a time */
-
 /* ---- scores ---------------------------------------------------------------------------------- */
 
 struct numbers {
@@ -61,7 +59,7 @@ GPU_INLINE void strip_score(const struct work *w, uint32_t type, struct strip st
     uint32_t warp = threadIdx.x / GPU_WARP, token = threadIdx.x;
     bool is_there = token < strip.tokens;
     for (uint32_t first = 0; first < w->queries; first += TOGETHER) {
-        float scores[TOGETHER] = {0.0f, 0.0f, 0.0f, 0.0f};
+        float scores[TOGETHER] = {0.0f};
         if (is_there) {
             scores_make(w, type, first, token, scores);
         }
@@ -124,23 +122,23 @@ struct item {
     bool sees_all;
 };
 
-/* Adds so many tokens, at most FOUR, of the item's chains. */
+/* Adds so many tokens, at most GPU_FOUR, of the item's chains. */
 GPU_INLINE void tokens_add(const struct work *w, struct item item, struct strip tokens,
                            uint32_t strip_first, float outs[TOGETHER])
 {
-    float values[FOUR];
+    float values[GPU_FOUR];
     GPU_UNROLL
-    for (uint32_t t = 0; t < FOUR; t++) {
+    for (uint32_t t = 0; t < GPU_FOUR; t++) {
         const uint8_t *row = w->stage + (tokens.first + t) * w->stride;
         values[t] = t < tokens.tokens ? gpu_load(row, item.type, item.channel) : 0.0f;
     }
     GPU_UNROLL
     for (uint32_t i = 0; i < TOGETHER; i++) {
         uint32_t query = item.first + i;
-        float weights[FOUR];
+        float weights[GPU_FOUR];
         gpu_four_load(w->weights + query * GPU_STRIP_TOKENS + tokens.first, weights);
         GPU_UNROLL
-        for (uint32_t t = 0; t < FOUR; t++) {
+        for (uint32_t t = 0; t < GPU_FOUR; t++) {
             bool sees = t < tokens.tokens &&
                         (item.sees_all || strip_first + tokens.first + t < w->seen[query]);
             outs[i] = sees ? fmaf(weights[t], values[t], outs[i]) : outs[i];
@@ -153,8 +151,8 @@ GPU_INLINE void chunk_add(const struct work *w, struct item item, struct strip c
                           uint32_t strip_first, float outs[TOGETHER])
 {
     uint32_t t = chunk.first, end = chunk.first + chunk.tokens;
-    for (; t + FOUR <= end; t += FOUR) {
-        const struct strip four = {t, FOUR};
+    for (; t + GPU_FOUR <= end; t += GPU_FOUR) {
+        const struct strip four = {t, GPU_FOUR};
         tokens_add(w, item, four, strip_first, outs);
     }
     if (t < end) {

@@ -40,7 +40,7 @@ GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, 
     d.place = place;
     d.position = d.row->first_position + d.row->tokens_count +
                  ((const struct gpu_out *)args->outs)[row].produced;
-    d.is_ranked = is_ranked(d.row);
+    d.is_ranked = gpu_row_is_ranked(d.row);
     d.items = (uint64_t *)gpu_shared;
     d.sums = d.items + GPU_LISTED_MAX;
     d.largest = (struct largest *)(d.sums + GPU_SAMPLE_THREADS);

@@ -110,13 +110,11 @@ GPU_KERNEL(sample_scan)
         memory_clear(memory_of(s, p.place));
     }
     slice_load(&p.slice, (const float *)s->logits + p.place * s->logits_stride + p.slice.first,
-               logits, 0.0f);
-    for (uint32_t i = 0; i < GPU_SLICE_EACH; i++) {
-        own.bad |= is_not_finite(logits[i]);
-    }
+               logits);
     own_adjust(&p, s, logits);
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i++) {
-        /* A penalty may have made one so: then no weight would be sure to be 0 .. 1. */
+        /* As it was, for no adjustment makes it finite, or by a penalty: then no weight would be
+         * sure to be 0 .. 1. */
         struct largest of = {logits[i], p.slice.first + slice_index(i), is_not_finite(logits[i])};
         if (slice_index(i) < p.slice.count) {
             largest_add(&own, of);
@@ -157,7 +155,7 @@ GPU_INLINE void buckets_add(struct gpu_sample_memory *to, const uint32_t *words)
 GPU_INLINE void part_weigh(const struct part *p, float largest, bool ranked, uint64_t *mass)
 {
     float own[GPU_SLICE_EACH], scale = 1.0f / p->row->temperature;
-    slice_load(&p->slice, p->weights, own, 0.0f);
+    slice_load(&p->slice, p->weights, own);
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i++) {
         own[i] = kernels_exp((own[i] - largest) * scale);
         if (slice_index(i) < p->slice.count) {
@@ -182,7 +180,7 @@ GPU_KERNEL(sample_weigh)
         return;
     }
     struct largest largest = largest_of_slices(s, p.place, p.shared);
-    bool ranked = is_ranked(p.row);
+    bool ranked = gpu_row_is_ranked(p.row);
     if (largest.bad != 0) {
         return;
     }
@@ -207,7 +205,7 @@ GPU_KERNEL(sample_gather)
     const struct gpu_sample *s = &args.sample;
     float own[GPU_SLICE_EACH];
     struct part p;
-    if (!part_init(&p, s) || p.row->temperature <= 0 || !is_ranked(p.row) ||
+    if (!part_init(&p, s) || p.row->temperature <= 0 || !gpu_row_is_ranked(p.row) ||
         largest_of_slices(s, p.place, p.shared).bad != 0) {
         return;
     }
@@ -216,7 +214,7 @@ GPU_KERNEL(sample_gather)
     if (leading.count > GPU_LISTED_MAX) {
         return;
     }
-    slice_load(&p.slice, p.weights, own, 0.0f);
+    slice_load(&p.slice, p.weights, own);
     for (uint32_t i = 0; i < GPU_SLICE_EACH; i++) {
         uint32_t index = slice_index(i);
         if (index < p.slice.count && bucket_of(own[i]) >= leading.bucket) {

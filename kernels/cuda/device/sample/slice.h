@@ -11,7 +11,6 @@
 #include "kernels/cuda/device/reduce.h"
 #include "kernels/cuda/device/wide.h"
 
-#define GPU_FOUR       4u
 #define GPU_SLICE_EACH (GPU_SLICE_TOKENS / GPU_SAMPLE_THREADS)
 
 struct slice {
@@ -32,9 +31,8 @@ GPU_INLINE uint32_t slice_index(uint32_t i)
     return (i / GPU_FOUR * GPU_SAMPLE_THREADS + threadIdx.x) * GPU_FOUR + i % GPU_FOUR;
 }
 
-/* The CUDA thread's numbers of `from` (slice); beyond the slice they are `rest`. */
-GPU_INLINE void slice_load(const struct slice *s, const float *from, float own[GPU_SLICE_EACH],
-                           float rest)
+/* The CUDA thread's numbers of `from` (slice); beyond the slice they are 0. */
+GPU_INLINE void slice_load(const struct slice *s, const float *from, float own[GPU_SLICE_EACH])
 {
     bool has_fours = (uintptr_t)from % GPU_WIDE_BYTES == 0;
     GPU_UNROLL
@@ -44,7 +42,7 @@ GPU_INLINE void slice_load(const struct slice *s, const float *from, float own[G
             gpu_four_load(from + index, own + i);
         } else {
             for (uint32_t j = 0; j < GPU_FOUR; j++) {
-                own[i + j] = index + j < s->count ? from[index + j] : rest;
+                own[i + j] = index + j < s->count ? from[index + j] : 0.0f;
             }
         }
     }
@@ -154,10 +152,4 @@ GPU_INLINE struct largest largest_of_slices(const struct gpu_sample *args, uint3
         largest_add(&own, of);
     }
     return largest_of_all(own, shared);
-}
-
-/* True when the row's candidates go by their weights, else by their ids. */
-GPU_INLINE bool is_ranked(const struct gpu_row *row)
-{
-    return row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
 }
