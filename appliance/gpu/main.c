@@ -63,11 +63,8 @@ static enum status take_and_measure(struct opened *opened, const char *cublas_li
     gpu_open_beside(&beside[0], &queue);
     gpu_open_beside(&beside[1], &queue);
     TRY(gpu_check(&beside[1], error));
-    enum status status = blas.library != NULL ? blas_load(&blas) : STATUS_OK;
-    if (status != STATUS_OK) {
-        snprintf(error->text, sizeof error->text, "cuBLAS: does not start: %s",
-                 status_text(status));
-        return status;
+    if (blas.library != NULL) {
+        TRY(blas_load(&blas, error));
     }
     return device_measure(&opened->device, &opened->driver, error);
 }

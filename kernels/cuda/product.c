@@ -212,21 +212,11 @@ static enum status try_layer(struct gpu_engine *e, const struct gpu_layer *layer
     return try_product(e, &layer->ffn_down, e->inner, e->delta, error);
 }
 
-static enum status start_library(struct gpu_engine *e, struct config_error *error)
-{
-    enum status status = blas_start(e->blas, e->queue->stream, e->blas_workspace);
-    if (status != STATUS_OK) {
-        snprintf(error->text, sizeof error->text, "cuBLAS: does not start: %s",
-                 status_text(status));
-    }
-    return status;
-}
-
 enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error)
 {
     struct gpu_engine *e = engine;
     if (has_library(e)) {
-        TRY(start_library(e, error));
+        TRY(blas_start(e->blas, e->queue->stream, e->blas_workspace, error));
     }
     for (uint32_t i = 0; i < e->weights.shape.layers; i++) {
         TRY(try_layer(e, &e->weights.layers[i], error));

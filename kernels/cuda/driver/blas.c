@@ -65,21 +65,36 @@ enum status blas_open(struct blas *blas, const char *library, struct config_erro
                : STATUS_OK;
 }
 
-enum status blas_load(struct blas *blas)
+static enum status started(enum status status, struct config_error *error)
 {
-    return blas_status(blas->cublasCreate_v2(&blas->handle));
+    if (status != STATUS_OK) {
+        snprintf(error->text, sizeof error->text, "cuBLAS: does not start: %s",
+                 status_text(status));
+    }
+    return status;
 }
 
-enum status blas_start(struct blas *blas, struct CUstream_st *stream, uint64_t workspace)
+enum status blas_load(struct blas *blas, struct config_error *error)
 {
-    if (blas->handle == NULL) {
-        TRY(blas_load(blas));
-    }
+    return started(blas_status(blas->cublasCreate_v2(&blas->handle)), error);
+}
+
+static enum status bind(struct blas *blas, struct CUstream_st *stream, uint64_t workspace)
+{
     /* The stream first: setting it resets the workspace. */
     TRY(blas_status(blas->cublasSetStream_v2(blas->handle, stream)));
     TRY(blas_status(blas->cublasSetWorkspace_v2(blas->handle, (void *)(uintptr_t)workspace,
                                                 BLAS_WORKSPACE_BYTES)));
     return blas_status(blas->cublasSetMathMode(blas->handle, BLAS_MATH_FULL_REDUCTION));
+}
+
+enum status blas_start(struct blas *blas, struct CUstream_st *stream, uint64_t workspace,
+                       struct config_error *error)
+{
+    if (blas->handle == NULL) {
+        TRY(blas_load(blas, error));
+    }
+    return started(bind(blas, stream, workspace), error);
 }
 
 void blas_close(struct blas *blas)

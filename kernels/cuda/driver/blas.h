@@ -46,11 +46,11 @@ MUST_CHECK enum status blas_open(struct blas *blas, const char *library,
                                  struct config_error *error);
 /* BOOT_ONLY. The library loads its kernels, which take memory of the device. A context must be
  * current. */
-MUST_CHECK enum status blas_load(struct blas *blas);
+MUST_CHECK enum status blas_load(struct blas *blas, struct config_error *error);
 /* BOOT_ONLY. The same, if it has not been done. Every product goes to `stream` and uses
  * BLAS_WORKSPACE_BYTES at the device address `workspace`, aligned to 256. */
 MUST_CHECK enum status blas_start(struct blas *blas, struct CUstream_st *stream,
-                                  uint64_t workspace);
+                                  uint64_t workspace, struct config_error *error);
 void blas_close(struct blas *blas);
 
 /* out (rows, outputs) = in (rows, columns) x weights (outputs, columns), transposed; F32 out.

@@ -97,7 +97,7 @@ static void test_a_product_is_rows_times_weights(void **state)
 {
     static const enum blas_type types[] = {BLAS_F32, BLAS_F16, BLAS_BF16};
     static const uint32_t shapes[][3] = {{1, 1, 1}, {1, 7, 5}, {3, 4, 17}, {5, 2, 32}, {8, 8, 8}};
-    assert_status(STATUS_OK, blas_start(&blas, rig.streams[0], workspace));
+    assert_status(STATUS_OK, blas_start(&blas, rig.streams[0], workspace, &error));
     for (uint32_t t = 0; t < 3; t++) {
         for (uint32_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
             assert_product_is_right(types[t], shapes[s][0], shapes[s][1], shapes[s][2]);
@@ -108,7 +108,7 @@ static void test_a_product_is_rows_times_weights(void **state)
 static void test_a_workspace_that_is_not_the_devices_is_refused(void **state)
 {
     assert_status(STATUS_DEVICE_FAILED,
-                  blas_start(&blas, rig.streams[0], workspace + BLAS_WORKSPACE_BYTES / 2));
+                  blas_start(&blas, rig.streams[0], workspace + BLAS_WORKSPACE_BYTES / 2, &error));
     struct blas_product product = {out, in, weights, 1, 1, 1, BLAS_F32};
     assert_status(STATUS_DEVICE_FAILED, blas_product(&blas, &product));
 }
@@ -116,7 +116,7 @@ static void test_a_workspace_that_is_not_the_devices_is_refused(void **state)
 static void test_a_product_that_is_not_launched_is_seen(void **state)
 {
     struct blas_product product = {out, in, weights, 1, 1, 1, BLAS_F32};
-    assert_status(STATUS_OK, blas_start(&blas, rig.streams[0], workspace));
+    assert_status(STATUS_OK, blas_start(&blas, rig.streams[0], workspace, &error));
     rig.faults("launch:1");
     assert_status(STATUS_DEVICE_LAUNCH, blas_product(&blas, &product));
     assert_status(STATUS_OK, blas_product(&blas, &product));

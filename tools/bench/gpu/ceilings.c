@@ -34,8 +34,7 @@ static uint64_t host_bytes(const struct machine *m)
 static void queue_read(struct machine *m, const void *unused)
 {
     (void)unused;
-    const struct gpu_pattern_fold fold = {m->engine->kv.blocks, device_bytes(m) / 16 * 2, m->folds};
-    GPU_LAUNCH(&m->queue, pattern_fold, &fold);
+    machine_queue_read(m, device_bytes(m));
 }
 
 static void queue_copy(struct machine *m, const void *unused)
@@ -45,12 +44,10 @@ static void queue_copy(struct machine *m, const void *unused)
     gpu_copy(&m->queue, m->engine->kv.blocks + half, m->engine->kv.blocks, half);
 }
 
-/* The same word everywhere, so what is there later are numbers. */
 static void queue_write(struct machine *m, const void *unused)
 {
     (void)unused;
-    m->driver.cuMemsetD32Async(m->engine->kv.blocks, 0x2c01a8ff, device_bytes(m) / 4,
-                               m->queue.stream);
+    machine_queue_write(m, device_bytes(m));
 }
 
 static void queue_in(struct machine *m, const void *unused)
@@ -107,8 +104,7 @@ static void measure_memory(struct machine *m)
 /* One thread block, which folds one pair of words. */
 static void queue_smallest(struct machine *m)
 {
-    const struct gpu_pattern_fold fold = {m->engine->kv.blocks, 2, m->folds};
-    GPU_LAUNCH(&m->queue, pattern_fold, &fold);
+    machine_queue_read(m, 16);
 }
 
 static void queue_launches(struct machine *m, const void *unused)

@@ -18,16 +18,11 @@
 #define SWAP_BLOCKS_QUICK 40u
 #define SPARE_BYTES    (UINT64_C(512) << 20)    /* of a device that has several GB */
 
-static _Noreturn void refuse(const struct config_error *error)
-{
-    fprintf(stderr, "bench-gpu: %s\n", error->text);
-    exit(EXIT_FAILURE);
-}
-
 static void expect(enum status status, const struct config_error *error)
 {
     if (status != STATUS_OK) {
-        refuse(error);
+        fprintf(stderr, "bench-gpu: %s\n", error->text);
+        exit(EXIT_FAILURE);
     }
 }
 
@@ -35,6 +30,19 @@ void machine_check(struct machine *machine)
 {
     struct config_error error = {{0}};
     expect(gpu_check(&machine->queue, &error), &error);
+}
+
+void machine_queue_read(struct machine *machine, uint64_t bytes)
+{
+    struct machine *m = machine;
+    const struct gpu_pattern_fold fold = {m->engine->kv.blocks, bytes / 16 * 2, m->folds};
+    GPU_LAUNCH(&m->queue, pattern_fold, &fold);
+}
+
+void machine_queue_write(struct machine *machine, uint64_t bytes)
+{
+    struct machine *m = machine;
+    m->driver.cuMemsetD32Async(m->engine->kv.blocks, 0x2c01a8ff, bytes / 4, m->queue.stream);
 }
 
 /* ---- start ---- */
@@ -47,9 +55,8 @@ static void open_device(struct machine *m)
     expect(device_open(&m->device, &m->driver, 0, &error), &error);
     expect(gpu_open(&m->queue, &m->driver, &m->device, &error), &error);
     expect(blas_open(&m->blas, m->wishes.cublas_library, &error), &error);
-    if (m->blas.library != NULL && blas_load(&m->blas) != STATUS_OK) {
-        snprintf(error.text, sizeof error.text, "cuBLAS does not start");
-        refuse(&error);
+    if (m->blas.library != NULL) {
+        expect(blas_load(&m->blas, &error), &error);
     }
     expect(device_measure(&m->device, &m->driver, &error), &error);
 }
@@ -139,10 +146,7 @@ static void start_engine(struct machine *m)
     double before = timer_now_us();
     expect(gpu_engine_init(&m->engine, &parts, &error), &error);
     m->load_us = timer_now_us() - before;
-    /* Numbers that are finite, where no row has been. */
-    m->driver.cuMemsetD32Async(m->engine->kv.blocks, 0x2c01a8ff,
-                               m->settings.kv_blocks * m->engine->kv.block_bytes / 4,
-                               m->queue.stream);
+    machine_queue_write(m, m->settings.kv_blocks * m->engine->kv.block_bytes);
     machine_check(m);
 }
 

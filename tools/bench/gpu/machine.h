@@ -45,6 +45,10 @@ void machine_start(struct machine *machine, const struct machine_wishes *wishes)
 void machine_stop(struct machine *machine);
 /* Ends the program if the device has failed. */
 void machine_check(struct machine *machine);
+/* Queues a read, or a write, of the first bytes of KV on the device. What is written is one word
+ * everywhere, of numbers that are finite, for where no row has been. */
+void machine_queue_read(struct machine *machine, uint64_t bytes);
+void machine_queue_write(struct machine *machine, uint64_t bytes);
 
 /* Products from now on by the library, or by the engine's own kernel. */
 void machine_use_library(struct machine *machine, bool is_wanted);

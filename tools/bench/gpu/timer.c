@@ -47,9 +47,8 @@ void timer_keep_busy(struct machine *machine)
 {
     struct machine *m = machine;
     uint64_t bytes = m->settings.kv_blocks * m->engine->kv.block_bytes;
-    const struct gpu_pattern_fold fold = {m->engine->kv.blocks, bytes / 16 * 2, m->folds};
     for (uint64_t read = 0; read < BUSY_BYTES && !m->wishes.is_quick; read += bytes) {
-        GPU_LAUNCH(&m->queue, pattern_fold, &fold);
+        machine_queue_read(m, bytes);
     }
 }
 
