@@ -74,6 +74,7 @@ struct gpu_engine {
     uint32_t slots_single;              /* the first slots: those of rows with one token */
     uint32_t splits_most;               /* of attention, that a row of the step comes to have */
     bool wants_logprobs;                /* a row does */
+    bool draws, ranks;                  /* a row draws its tokens; from ranked candidates */
 };
 
 static inline uint32_t gpu_splits(const struct kernels_settings *settings)

@@ -138,8 +138,12 @@ static void queue_sample(struct gpu_engine *e)
     const struct gpu_sample_weigh weigh = {args};
     const struct gpu_sample_gather gather = {args};
     GPU_LAUNCH(e->queue, sample_scan, &scan);
-    GPU_LAUNCH(e->queue, sample_weigh, &weigh);
-    GPU_LAUNCH(e->queue, sample_gather, &gather);
+    if (e->draws) {
+        GPU_LAUNCH(e->queue, sample_weigh, &weigh);
+    }
+    if (e->ranks) {
+        GPU_LAUNCH(e->queue, sample_gather, &gather);
+    }
     GPU_LAUNCH(e->queue, sample, &args);
 }
 

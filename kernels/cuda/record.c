@@ -122,6 +122,17 @@ static bool any_entries(const struct gpu_engine *e)
     return any;
 }
 
+/* What the passes of sampling are queued for. */
+static void find_draws(struct gpu_engine *e, const struct gpu_row *rows)
+{
+    e->draws = e->ranks = false;
+    for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
+        bool draws = rows[r].temperature > 0;
+        e->draws = e->draws || draws;
+        e->ranks = e->ranks || (draws && gpu_row_is_ranked(&rows[r]));
+    }
+}
+
 /* Splits of the longest row, by the end of the step. */
 static uint32_t most_splits(const struct gpu_engine *e)
 {
@@ -172,6 +183,7 @@ void gpu_record_send(struct gpu_engine *engine)
                row->blocks_count * sizeof(uint32_t));
         send_adjustments(e, r);
     }
+    find_draws(e, rows);
     e->wants_logprobs = any_entries(e);
     e->splits_most = most_splits(e);
     e->places_count = header->rows_active;

@@ -203,7 +203,7 @@ def test_weights_that_arrive_damaged_are_found_before_a_step():
 
 
 def test_a_launch_that_is_refused_costs_a_worker():
-    after("launch:600", "engine failed: GPU: cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+    after("launch:2000", "engine failed: GPU: cu")      # of a kernel of ours, or of cuBLAS
 
 
 def test_an_error_that_stays_costs_a_worker():

@@ -362,6 +362,27 @@ static void test_a_step_that_ends_early_queues_no_more_rounds(void **state)
     pair_stop();
 }
 
+/* A greedy round makes no weights, and only a ranked draw gathers candidates. */
+static void test_a_round_has_the_passes_of_sampling_that_its_rows_need(void **state)
+{
+    (void)state;
+    static const struct call_sampling samplings[] = {
+        {.top_p = 1, .repeat_penalty = 1}, {.temperature = 1, .top_p = 1, .repeat_penalty = 1},
+        {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1}};
+    uint64_t launches[3];
+    skip_on_a_chip("launches are counted by the soft GPU");
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    pair_start(false, OWN);
+    for (uint32_t i = 0; i < 3; i++) {
+        rig_clear(&pair.cpu);
+        add_row(0, PROMPT_TOKENS, 0, DECODED, 0)->sampling = samplings[i];
+        launches[i] = launches_of_step();
+    }
+    assert_int_equal(launches[1], launches[0] + DECODED);
+    assert_int_equal(launches[2], launches[1] + DECODED);
+    pair_stop();
+}
+
 /* A heartbeat for each tensor at least, and for each round. */
 static void test_heartbeat_counts_tensors_and_rounds(void **state)
 {
@@ -448,6 +469,8 @@ int main(void)
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
         cmocka_unit_test_teardown(test_standbys_stops_and_early_stop_as_on_the_cpu, clean_up),
         cmocka_unit_test_teardown(test_a_step_that_ends_early_queues_no_more_rounds, clean_up),
+        cmocka_unit_test_teardown(
+            test_a_round_has_the_passes_of_sampling_that_its_rows_need, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_tensors_and_rounds, clean_up),
         cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
         cmocka_unit_test(test_weights_that_are_others_there_are_refused),
