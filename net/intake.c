@@ -355,6 +355,29 @@ bool net_intake_may_act(const struct net *net, const struct net_connection *conn
                net->calls->count + net->settings.limits->workflow.workflows;
 }
 
+/* What the bytes are that are no frame, for the log: most often the client means another port. */
+static const char *foreign_name(const uint8_t *bytes, uint32_t count)
+{
+    static const char *const http[] = {"GET ", "POST", "PUT ", "HEAD", "OPTI", "DELE", "PRI "};
+    for (uint32_t i = 0; i < sizeof http / sizeof http[0]; i++) {
+        if (count >= 4 && memcmp(bytes, http[i], 4) == 0) {
+            return "its bytes are HTTP, which is the door's (agentix-door)";
+        }
+    }
+    bool is_tls = count >= 2 && bytes[0] == 0x16 && bytes[1] == 0x03;   /* a ClientHello */
+    return is_tls ? "its bytes are TLS, which a proxy before this port has to end"
+                  : "its bytes are not this protocol";
+}
+
+static void drop_foreign(const struct net_frame *frame, uint32_t at)
+{
+    const struct net_connection *connection = net_frame_sender(frame);
+    const char *why = foreign_name(connection->received + at, connection->received_bytes - at);
+    frame->net->stats->connections_dropped++;
+    net_refusal_note_drop(frame->net, connection, why, frame->now_us);
+    net_connection_close(frame->net, frame->connection);
+}
+
 /* Acts on one whole frame; false when the connection is at its end. */
 static bool take_frame(struct net_frame *frame)
 {
@@ -393,9 +416,7 @@ static void take_frames(struct net *net, uint32_t index, uint64_t now_us)
         struct net_frame frame = {.net = net, .connection = index, .now_us = now_us};
         enum cut cut = cut_frame(&frame, used);
         if (cut == CUT_FOREIGN) {
-            net->stats->connections_dropped++;
-            net_refusal_note_drop(net, connection, "its bytes are not this protocol", now_us);
-            net_connection_close(net, index);
+            drop_foreign(&frame, used);
             return;
         }
         if (cut == CUT_FAULT) {

@@ -44,7 +44,8 @@ def test_bytes_of_another_protocol_and_a_refused_call_are_in_the_log():
     with Appliance(NOISE, "limits.calls_per_connection=1") as a:
         with socket.create_connection(a.tcp, timeout=HANG_S) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            refused(a, r"refused handshake from=127.0.0.1: its bytes are not this protocol$")
+            refused(a, r"refused handshake from=127.0.0.1: its bytes are HTTP, which is the door's "
+                       r"\(agentix-door\)$")
         with a.standing_still(), Client(a.tcp) as c:
             c.start(1, [1, 2, 3])
             c.start(2, [1, 2, 3])

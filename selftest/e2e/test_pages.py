@@ -16,7 +16,8 @@ COMMAND = re.compile(r"(build/|tools/|printf |curl )")
 QUOTED_OR_SAID = re.compile(r"'[^']*'|\"[^\"]*\"|#.*")
 FILL_IN = re.compile(r"(?<![\w$])[A-Z]{3,}")
 SERVERS = re.compile(r"&\s*(#|$)|build/agx (chat|top)|measure\.py|tools/setup")
-PAGES = {"traces.md": 5, "lab.md": 5, "chat.md": 2, "workflows.md": 3, "door.md": 1}
+PAGES = {"README.md": 1, "docs/traces.md": 5, "docs/lab.md": 5, "docs/chat.md": 2,
+         "docs/workflows.md": 3, "docs/door.md": 1}
 
 
 def is_left_out(line):
@@ -35,7 +36,7 @@ def test_commands_of_the_pages_run_as_they_are_pasted():
     with Appliance() as a, Door(a=a) as d:
         addresses = {**os.environ, "AGX_TO": a.to, "AGX_TEXT": "%s:%d" % a.text_address}
         for page, least in PAGES.items():
-            with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
+            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
                 given = [[line for line in lines if not is_left_out(line)]
                          for lines in blocks(file.read())]
             assert sum(len(lines) for lines in given) >= least, (page, given)

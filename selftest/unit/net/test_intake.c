@@ -28,15 +28,23 @@ static void test_hello_is_answered_with_the_limits(void **state)
 static void test_foreign_protocol_is_closed_without_a_word(void **state)
 {
     struct fixture *f = *state;
-    static const char *const peers[] = {"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n",
-                                        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "X",
-                                        "AGX2aaaaaaaaaaaaaaaaaaaa", "\r\n\r\n"};
+    static const struct { const char *bytes, *word; } peers[] = {       /* the log has the word */
+        {"GET / HTTP/1.1\r\n\r\n", "HTTP"},
+        {"POST /v1/chat/completions HTTP/1.1\r\n", "HTTP"},
+        {"\x16\x03\x01\x02", "TLS"},
+        {"SSH-2.0-OpenSSH_9.2\r\n", "not this protocol"},
+        {"X", "not this protocol"},
+        {"AGX2aaaaaaaaaaaaaaaaaaaa", "not this protocol"},
+        {"\r\n\r\n", "not this protocol"}};
     for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        struct net_refusal refusal;
         uint32_t peer = fixture_connect(f);
-        fixture_send(f, peer, (const uint8_t *)peers[i], (uint32_t)strlen(peers[i]));
+        fixture_send(f, peer, (const uint8_t *)peers[i].bytes, (uint32_t)strlen(peers[i].bytes));
         fixture_pass(f);
         assert_true(fake_client_is_closed(&f->fake, peer));
         assert_int_equal(f->fake.peers[peer].to_client.count, 0);
+        assert_true(net_refusal_take(&f->net, &refusal));
+        assert_non_null(strstr(refusal.why, peers[i].word));
         fake_client_forget(&f->fake, peer);
     }
 }
