@@ -12,13 +12,16 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 
-from appliance import BUILD, HANG_S, NOISE, Appliance, is_alive, run, stop, wait_for
+from appliance import BUILD, HANG_S, NOISE, ROOT, Appliance, is_alive, run, stop, wait_for
 from protocol import DONE, IGNORE_EOS, LENGTH, WANT_TEXT, Client, Closed
 
 CALLS, TOKENS = 50, 200
+FLOW_ROWS = ["bees", "bears", "birds"]
+SDK_PYTHON = os.path.join(ROOT, "tools", "sdk", "python")
 places = []                         # of the appliances
 
 
@@ -137,6 +140,49 @@ def test_an_orderly_restart_loses_no_call():
         for client, tokens in zip(clients, right):
             expect_ids(client, tokens)
         assert b.stats()["calls_accepted"] >= still_open
+
+
+FLOW = "agentix-flow 1\ninput x\nllm a max=300 ignore-eos=1 = \"Say: \" x\noutput a\n"
+IN_PYTHON = """
+import agentix, asyncio, sys
+
+async def main():
+    flow = agentix.Flow()
+    flow.output(flow.llm("Say: ", flow.input("x"), max=300, ignore_eos=True), "a")
+    async with agentix.connect(sys.argv[1]) as client:
+        for row in await flow.run(client, sys.argv[2:]):
+            print(row["a"])
+asyncio.run(main())
+"""
+
+
+def flow_of_agx(to, folder):
+    for name, text in (("flow", FLOW), ("rows", "\n".join(["x", *FLOW_ROWS, ""]))):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    return agx(to, "flow", "--inputs", os.path.join(folder, "rows"), os.path.join(folder, "flow"))
+
+
+def flow_in_python(to, _folder):
+    return subprocess.Popen(
+        [sys.executable, "-c", IN_PYTHON, to, *FLOW_ROWS], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": SDK_PYTHON})
+
+
+def test_rows_that_the_end_cuts_off_are_done_by_the_next():
+    for begin in (flow_of_agx, flow_in_python):
+        with tempfile.TemporaryDirectory() as folder:
+            with Appliance(NOISE) as a:
+                right, _ = begin(a.to, folder).communicate(timeout=HANG_S)
+            a = first(NOISE, "limits.drain=0")
+            stop(a.worker)
+            client = begin(a.to, folder)
+            wait_for(lambda: a.stats()["calls_open"] == len(FLOW_ROWS), "all rows are open")
+            assert a.stop() == 0
+            with again(a, NOISE):
+                out, err = client.communicate(timeout=HANG_S)
+            assert client.returncode == 0 and right, (begin, err)
+            assert sorted(out.split("\n")) == sorted(right.split("\n")), (begin, out, right)
 
 
 def test_many_calls_of_one_connection_go_on_after_a_restart():

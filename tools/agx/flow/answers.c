@@ -78,6 +78,9 @@ static int end_row(struct runner *r, const struct agx_flow_event *event)
     if (event->row >= r->rows.count || r->states[event->row] != ROW_SENT) {
         return EXIT_PROTOCOL;
     }
+    if (status_from_wire(event->code) == STATUS_GONE_SHUTDOWN && !r->is_ending) {
+        return EXIT_COMPLETE;               /* a break like others: it is sent after that */
+    }
     print_row(r, event->row, event->code);
     values_drop(&r->values, event->row);
     r->states[event->row] = ROW_DONE;

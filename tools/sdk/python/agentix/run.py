@@ -260,6 +260,8 @@ class Run:
                                      value[1].decode(errors="replace"))
 
     def _finish_row(self, got: wire.Fields) -> None:
+        if got["status"] == SHUTDOWN:
+            return                          # a break like others: it is sent to the next start
         row = self._open[got["row"]]
         if got["digest"] != row.digest():
             raise ProtocolError("the digest of a row does not match its values")
