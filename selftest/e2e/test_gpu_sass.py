@@ -10,26 +10,30 @@ from appliance import ROOT
 from skip import Skip
 
 SASS = os.path.join(ROOT, "tools", "bench", "gpu", "sass")
-# A loop of four instructions around one load of 512 bytes a warp, and what others must have.
-LOOP = """LDG.E.128 R4, desc[UR4][R2.64]
-FADD R0, R0, R4
-ISETP.NE.AND P0, PT, R0, RZ, PT
-@P0 BRA 0x%x"""
-HAS = {"product_few": "LDSM.16.M88.4 R1\nHMMA.16816.F32 R1",
-       "product_many": "LDSM.16.M88.4 R1\nHMMA.16816.F32 R1",
-       "attend_split": "STS.128 R1\nLDS.128 R1", "attend_tile": "STS.128 R1\nLDS.128 R1",
-       "sample_scan": "STG.E.128 R1", "sample_weigh": "ATOMS.ADD R1", "sample_gather": "",
-       "kv_gather": "ST.E.128 R1", "kv_scatter": "ST.E.128 R1", "pattern_fold": ""}
+# A loop of four instructions around one load of 512 bytes a warp, and one around FFMA.
+LOOP = ["LDG.E.128 R4, desc[UR4][R2.64]", "FADD R0, R0, R4", "ISETP.NE.AND P0, PT, R0, RZ, PT"]
+OF_FLOATS = ["LDS.128 R1"] * 8 + ["FFMA R0, R1, R2, R0"] * 32
+HAS = {"product_few": ["LDSM.16.M88.4 R1", "HMMA.16816.F32 R1"],
+       "product_many": ["LDSM.16.M88.4 R1", "HMMA.16816.F32 R1"],
+       "attend_split": ["STS.128 R1"], "attend_tile": ["STS.128 R1"],
+       "sample_scan": ["STG.E.128 R1"], "sample_weigh": ["ATOMS.ADD R1"], "sample_gather": [],
+       "kv_gather": ["ST.E.128 R1"], "kv_scatter": ["ST.E.128 R1"], "pattern_fold": []}
 
 
-def loop_of(name):
-    """The loop with that kernel's kind of load, and in products with its matrix instruction."""
-    loop = LOOP
+def looped(code, body):
+    """`code`, and behind it a loop of `body`."""
+    return code + body + ["@P0 BRA 0x%x" % (16 * len(code))]
+
+
+def code_of(name, extra=()):
+    """A kernel that holds: its loop has that kernel's kind of load. `extra` is in the loop, too."""
+    body = LOOP + list(extra)
     if name.startswith("product"):
-        loop = loop.replace("LDG.E.128", "LDGSTS.E.BYPASS.128").replace("FADD", "HMMA.16816.F32")
+        body[:2] = ["LDGSTS.E.BYPASS.128 [R1]", "HMMA.16816.F32 R1"]
     elif name.startswith(("attend", "kv")):
-        loop = loop.replace("LDG.E.128", "LD.E.128")
-    return loop
+        body[0] = "LD.E.128 R4, [R2.64]"
+    code = looped(HAS[name], body)
+    return (looped(code, OF_FLOATS) if name.startswith("attend") else code) + ["EXIT"]
 
 
 def listing(name, code):
@@ -40,45 +44,42 @@ def listing(name, code):
     return "\n".join(lines) + "\n"
 
 
-def said_of(change=lambda name, code: code):
-    """What is said of kernels that hold, but for `change` of their lines."""
-    text = ""
-    for name, has in HAS.items():
-        head = has.splitlines()
-        code = head + (loop_of(name) % (16 * len(head))).splitlines() + ["EXIT"]
-        changed = change(name, code)
-        text += listing(name, changed) if changed else ""
+def said_of(codes):
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "text")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write("".join(listing(name, code) for name, code in codes.items()))
         done = subprocess.run([SASS, "--text", path], text=True, capture_output=True)
     assert done.stderr == "", done.stderr
     return done.returncode, done.stdout
 
 
 def test_what_holds_passes_and_each_fault_is_found():
-    status, said = said_of()
-    assert status == 0 and "kv_gather             " in said, said
-    assert "%6d" % 8 in said, said              # four instructions for half a KB
-    bloat = ["IADD3 R1"] * 80
-
-    def of(kernel, change):
-        return lambda name, code: change(code) if name == kernel else code
-    for kernel, change, fault in (
-            ("product_few", lambda code: code[1:], "lacks LDSM.16.M88.4"),
-            ("sample_scan", lambda code: code + ["LDL R1"], "has LDL"),
-            ("sample_weigh", lambda code: code + ["@P0 ATOMS.CAST.SPIN.64 P0, [R1]"],
+    good = {name: code_of(name) for name in HAS}
+    status, said = said_of(good)
+    assert status == 0, said
+    cost = {tuple(line.split()[0:8:4]) for line in said.splitlines() if "a KB" in line}
+    assert cost == {(name, "8.0") for name in HAS if not name.startswith("sample")}, said
+    for kernel, code, fault in (
+            ("product_few", good["product_few"][1:], "lacks LDSM.16.M88.4"),
+            ("sample_scan", good["sample_scan"] + ["LDL R1"], "has LDL"),
+            ("sample_weigh", good["sample_weigh"] + ["@P0 ATOMS.CAST.SPIN.64 P0, [R1]"],
              "has ATOMS.CAST.SPIN.64"),
-            ("kv_scatter", lambda code: code[:3] + bloat + code[3:4] + [
-                "@P0 BRA 0x10"], "takes 168 instructions a KB, most: 40"),
-            ("pattern_fold", lambda code: [line.replace(".128", "") for line in code],
+            ("kv_scatter", code_of("kv_scatter", ["IADD3 R1"] * 80),
+             "takes 168.0 instructions a KB, most: 40"),
+            ("attend_tile", looped(code_of("attend_tile"), OF_FLOATS + ["IADD3 R1"] * 80),
+             "takes 3.8 instructions an FFMA, most: 2.3"),
+            ("attend_split", looped(HAS["attend_split"] + ["LDS.128 R1"],
+                                    ["LD.E.128 R4, [R2.64]"] + LOOP[1:]),
+             "has no loop with FFMA"),
+            ("pattern_fold", [line.replace(".128", "") for line in good["pattern_fold"]],
              "lacks LDG.E.128"),
-            ("attend_tile", lambda code: code[:-2] + ["EXIT"], "loads nothing by 16 bytes"),
-            ("kv_gather", lambda code: None, "there is no kv_gather")):
-        status, said = said_of(of(kernel, change))
+            ("kv_gather", HAS["kv_gather"] + ["LD.E.128 R4", "EXIT"], "has no loop with LD.E.128"),
+            ("kv_gather", None, "there is no kv_gather")):
+        codes = {name: code if name == kernel else of for name, of in good.items()}
+        status, said = said_of({name: of for name, of in codes.items() if of})
         assert status == 1, (kernel, said)
-        assert any(fault in line and kernel in line for line in said.splitlines()), said
+        assert [line for line in said.splitlines() if fault in line and kernel in line], said
 
 
 def test_the_kernels_of_this_build_hold():
