@@ -113,23 +113,14 @@ static uint64_t entries_bytes(const struct gpu_engine *e, uint32_t r, uint32_t t
     return (uint64_t)tokens * entries * sizeof(struct gpu_entry);
 }
 
-static bool any_entries(const struct gpu_engine *e)
+/* What the kernels of sampling are queued for. */
+static void find_wants(struct gpu_engine *e, const struct gpu_row *rows)
 {
-    bool any = false;
+    e->draws = e->ranks = e->wants_logprobs = false;
     for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
-        any = any || entries_bytes(e, r, 1) > 0;
-    }
-    return any;
-}
-
-/* What the passes of sampling are queued for. */
-static void find_draws(struct gpu_engine *e, const struct gpu_row *rows)
-{
-    e->draws = e->ranks = false;
-    for (uint32_t r = 0; r < step_header(e->step)->rows_count; r++) {
-        bool draws = rows[r].temperature > 0;
-        e->draws = e->draws || draws;
-        e->ranks = e->ranks || (draws && gpu_row_is_ranked(&rows[r]));
+        e->draws = e->draws || rows[r].temperature > 0;
+        e->ranks = e->ranks || gpu_row_is_ranked(&rows[r]);
+        e->wants_logprobs = e->wants_logprobs || rows[r].entries > 0;
     }
 }
 
@@ -183,8 +174,7 @@ void gpu_record_send(struct gpu_engine *engine)
                row->blocks_count * sizeof(uint32_t));
         send_adjustments(e, r);
     }
-    find_draws(e, rows);
-    e->wants_logprobs = any_entries(e);
+    find_wants(e, rows);
     e->splits_most = most_splits(e);
     e->places_count = header->rows_active;
     write_slots(e);

@@ -3,7 +3,6 @@
 Toolkit's disassembler is at hand; and it finds each kind of fault in code that was written here."""
 import os
 import subprocess
-import sys
 import tempfile
 
 from appliance import ROOT
@@ -44,12 +43,16 @@ def listing(name, code):
     return "\n".join(lines) + "\n"
 
 
+def sass(*words):
+    return subprocess.run([SASS, *words], text=True, capture_output=True)
+
+
 def said_of(codes):
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "text")
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(listing(name, code) for name, code in codes.items()))
-        done = subprocess.run([SASS, "--text", path], text=True, capture_output=True)
+        done = sass("--text", path)
     assert done.stderr == "", done.stderr
     return done.returncode, done.stdout
 
@@ -58,8 +61,9 @@ def test_what_holds_passes_and_each_fault_is_found():
     good = {name: code_of(name) for name in HAS}
     status, said = said_of(good)
     assert status == 0, said
-    cost = {tuple(line.split()[0:8:4]) for line in said.splitlines() if "a KB" in line}
-    assert cost == {(name, "8.0") for name in HAS if not name.startswith("sample")}, said
+    rows = [line.split() for line in said.splitlines() if "a KB" in line]
+    assert {(row[0], row[4]) for row in rows} == {
+        (name, "8.0") for name in HAS if not name.startswith("sample")}, said
     for kernel, code, fault in (
             ("product_few", good["product_few"][1:], "lacks LDSM.16.M88.4"),
             ("sample_scan", good["sample_scan"] + ["LDL R1"], "has LDL"),
@@ -83,7 +87,7 @@ def test_what_holds_passes_and_each_fault_is_found():
 
 
 def test_the_kernels_of_this_build_hold():
-    done = subprocess.run([sys.executable, SASS], text=True, capture_output=True)
+    done = sass()
     if done.returncode == 2:
         raise Skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout

@@ -191,8 +191,7 @@ GPU_INLINE void walk_through(struct sums *totals, struct walk *walk, struct shap
 /* ---- from segments to numbers ---- */
 
 /* Where this CUDA thread keeps its fragments of one segment, each moved as a whole. */
-GPU_INLINE float *partial_at(const struct gpu_product_halves *p, uint32_t segment,
-                                   struct shape s)
+GPU_INLINE float *partial_at(const struct gpu_product_halves *p, uint32_t segment, struct shape s)
 {
     uint64_t tile = (uint64_t)blockIdx.y * gridDim.x + blockIdx.x;
     uint64_t fragments = (tile * gridDim.z + segment) * s.m * s.n;

@@ -39,10 +39,10 @@ struct gpu_row {
     uint32_t entries;           /* log probabilities for each token; 0: none */
 };
 
-/* True when the row's candidates go by their weights, else by their ids. */
+/* True when the row draws its tokens, and its candidates go by their weights, not by their ids. */
 static inline GPU_BOTH int gpu_row_is_ranked(const struct gpu_row *row)
 {
-    return row->top_k > 0 || row->top_p < 1 || row->min_p > 0;
+    return row->temperature > 0 && (row->top_k > 0 || row->top_p < 1 || row->min_p > 0);
 }
 
 /* struct call_bias. */

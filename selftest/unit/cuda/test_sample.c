@@ -179,7 +179,7 @@ static void count_lists(uint32_t vocab)
         const struct gpu_row *row = &scene.rows[scene.places[place].row];
         const struct gpu_sample_memory *memory =
             (const void *)(uintptr_t)(scene.args.memory + place * scene.args.memory_bytes);
-        lists[memory->listed > 0] += row->temperature > 0 && gpu_row_is_ranked(row);
+        lists[memory->listed > 0] += gpu_row_is_ranked(row);
         assert_true(memory->listed <= vocab);
     }
 }

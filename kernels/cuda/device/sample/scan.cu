@@ -205,7 +205,7 @@ GPU_KERNEL(sample_gather)
     const struct gpu_sample *s = &args.sample;
     float own[GPU_SLICE_EACH];
     struct part p;
-    if (!part_init(&p, s) || p.row->temperature <= 0 || !gpu_row_is_ranked(p.row) ||
+    if (!part_init(&p, s) || !gpu_row_is_ranked(p.row) ||
         largest_of_slices(s, p.place, p.shared).bad != 0) {
         return;
     }
