@@ -55,6 +55,12 @@ def is_alive(pid):
     return state(pid) not in "ZX"
 
 
+def memory_bytes(pid, name):
+    """A size that the kernel tells of a process: RssAnon, RssShmem ..."""
+    with open("/proc/%d/status" % pid, encoding="ascii") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith(name + ":"))
+
+
 def stop(pid):
     """Stops the process; returns when it has stopped."""
     os.kill(pid, signal.SIGSTOP)

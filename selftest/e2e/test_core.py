@@ -8,7 +8,8 @@ import signal
 import struct
 import tempfile
 
-from appliance import HANG_S, NOISE, Appliance, is_alive, run, stop, stopped, wait_for
+from appliance import (HANG_S, NOISE, Appliance, is_alive, memory_bytes, run, stop, stopped,
+                       wait_for)
 from frames import STATUSES
 from protocol import (CANCELLED, IGNORE_EOS, PING, PROGRAM, TOKENS as TOKENS_FRAME, WANT_TEXT,
                       Client, frame)
@@ -29,11 +30,6 @@ def kill_core(a, waits=True):
     os.kill(core, signal.SIGKILL)
     wait_for(lambda: a.children().get("agentix-core", core) != core, "there is another core")
     assert heir in (None, a.core)
-
-
-def anonymous_bytes(pid):
-    with open("/proc/%d/status" % pid) as file:
-        return 1024 * int(re.search(r"^RssAnon:\s+(\d+) kB", file.read(), re.M)[1])
 
 
 def leave_a_step(a, c):
@@ -371,7 +367,7 @@ def test_the_next_core_waits_with_all_its_memory():
     with Appliance("appliance.core_failures=0") as a:
         for _ in range(2):
             waits = a.next_core
-            wait_for(lambda pid=waits: anonymous_bytes(pid) >= planned, "it has its memory")
+            wait_for(lambda pid=waits: memory_bytes(pid, "RssAnon") >= planned, "it has its memory")
             kill_core(a)
             assert a.core == waits
         os.kill(a.next_core, signal.SIGKILL)

@@ -6,7 +6,7 @@ import mmap
 import os
 import signal
 
-from appliance import HANG_S, NOISE, Appliance, is_alive, wait_for
+from appliance import HANG_S, NOISE, Appliance, is_alive, memory_bytes, wait_for
 from control_group import ControlGroup
 from protocol import Client
 
@@ -60,6 +60,9 @@ def test_a_worker_that_is_killed_for_want_of_memory_costs_time_only():
             Appliance(NOISE, "engine.failures=0", preexec_fn=group.enter) as a, \
             Client(a.tcp) as c:
         core, worker = a.core, a.worker
+        # Else the core that waits would still be taking its memory: it maps what is shared last.
+        wait_for(lambda: memory_bytes(a.next_core, "RssShmem") >= memory_bytes(core, "RssShmem"),
+                 "the next core has its memory")
         prefer(worker)
         start_calls(c)
         os.kill(worker, signal.SIGSTOP)         # so that its calls do not end before it does
