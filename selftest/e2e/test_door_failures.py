@@ -14,8 +14,9 @@ import threading
 
 from appliance import BUILD, HANG_S, NOISE, Appliance, stop, wait_for
 from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Answer, Door, chat
+from protocol import Client
 from test_restart import again, first, kill_all
-from upgrade import Upgrade, family
+from upgrade import Upgrade, family, is_left
 
 LONG = {"prompt": "the", "max_tokens": 400, "ignore_eos": True, "temperature": 0.9, "seed": 5}
 
@@ -169,12 +170,14 @@ def test_a_door_whose_log_is_a_file_says_what_there_is_to_say():
 def test_an_appliance_that_drains_ends_its_calls_and_others_go_to_its_successor():
     right = right_text()
     with family(NOISE, "limits.drain=10min") as a, Door(NOISE, a=a) as d:
-        worker = a.worker
+        worker, idle = a.worker, Client(a.tcp)
         stop(worker)
         held = [d.send("POST", COMPLETIONS, LONG) for _ in range(HELD)]
         a.wait_stats(calls_open=HELD)
         d.a = b = Upgrade(a, NOISE, "limits.calls=99")
         a.wait_said("serves, and this process drains")
+        assert is_left(idle)                # its core knows it, too
+        idle.close()
         for _ in range(3):
             assert d.right(COMPLETIONS, LONG)["choices"][0]["text"] == right
         assert b.stats()["calls_completed"] == 3

@@ -13,7 +13,7 @@ from protocol import Client
 from test_systemd import Manager
 from test_upgrade import Reader, ends, held_reader, without_manager
 from test_worker import PROMPT
-from upgrade import Upgrade, family
+from upgrade import Upgrade, family, is_left
 
 DRAINS = "limits.drain=10min"
 
@@ -24,12 +24,6 @@ def refuses(address):
     except ConnectionRefusedError:
         return True
     return False
-
-
-def is_left(client):
-    """Its connection has been closed, and nothing was said before that."""
-    client.socket.settimeout(HANG_S)
-    return client.socket.recv(1) == b""
 
 
 def test_what_is_not_alike_serves_while_the_other_drains():

@@ -61,6 +61,12 @@ def family(*settings, **options):
                 member.process.kill()
 
 
+def is_left(client):
+    """Its connection has been closed, and nothing was said before that."""
+    client.socket.settimeout(HANG_S)
+    return client.socket.recv(1) == b""
+
+
 class Upgrade(Appliance):
     """One that takes over from `before`. With `wait`, it serves; else it may be anywhere, and
     launcher.wait() gives its status. It has the addresses of `before`; other options are those of
