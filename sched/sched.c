@@ -163,17 +163,18 @@ static void init_engines(struct sched *sched, const struct sched_wiring *wiring,
 void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct sched_wiring *wiring, struct arena *arena)
 {
+    struct arena *kept = wiring->kept != NULL ? wiring->kept : arena;
     check_wiring(settings, wiring);
     *sched = (struct sched){.settings = *settings, .calls = wiring->calls,
                             .exchange = wiring->exchange, .stats = wiring->stats};
     sched_tenant_init(sched, arena);
-    sched_program_init(sched, arena, wiring->kept != NULL ? wiring->kept : arena);
+    sched_program_init(sched, arena, kept);
     sched_recall_init(sched, arena);
     sched_class_init(sched, arena);
     sched_job_init(sched, arena);
     heap_init(&sched->deadlines, settings->calls, arena);
     sched_key_init(sched, arena);
-    sched_workflow_init(sched, wiring->workflows, arena);
+    sched_workflow_init(sched, wiring->workflows, arena, kept);
     sched_policy_init(sched);
     sched_levels_init(sched);
     init_engines(sched, wiring, arena);
@@ -182,6 +183,7 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
 void sched_take_up(struct sched *sched, uint64_t now_us)
 {
     sched_program_take_up(sched, now_us);
+    sched_workflow_take_up(sched);
 }
 
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)

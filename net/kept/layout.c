@@ -10,7 +10,7 @@
  * Replies have a number of their own, REPLIES_LAYOUT: they may be in a file, which the next version
  * is to read. A file of another layout is refused. A change of theirs is one of kept memory, too.
  *
- * records: 00630403f77f3d89
+ * records: 5d374786d78088ba
  * replies: 50b84d9b04cbe11e
  */
 #include "config/base/fnv.h"
@@ -18,7 +18,7 @@
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
 
-#define LAYOUT         5u
+#define LAYOUT         6u
 #define REPLIES_LAYOUT 2u
 
 uint64_t net_replies_layout(void)

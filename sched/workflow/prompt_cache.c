@@ -17,39 +17,78 @@
 #include "sched/workflow/prompt_cache.h"
 
 #include <bearssl/bearssl_hmac.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/bounds.h"
+#include "config/base/fnv.h"
 #include "config/base/ring.h"
+
+STATIC_ASSERT(offsetof(struct prompt_cache_value, check) == PROMPT_CACHE_KEY_BYTES + 16,
+              "no padding in what is digested");
 
 static uint32_t chunks_of(uint32_t tokens)
 {
     return (tokens + PROMPT_CACHE_CHUNK - 1) / PROMPT_CACHE_CHUNK;
 }
 
-void prompt_cache_plan_memory(struct memory_plan *plan, uint32_t entries, uint32_t tokens)
+void prompt_cache_plan_memory(struct memory_plan *plan, struct prompt_cache_counts counts)
 {
-    uint64_t chunks = chunks_of(tokens);
+    uint32_t entries = counts.entries, chunks = chunks_of(counts.tokens);
     memory_plan_add(plan, MEMORY_CORE, "prompt cache", entries, sizeof(struct prompt_cache_entry));
     memory_plan_add(plan, MEMORY_CORE, "prompt cache heads", ring_capacity_ceil(entries),
                     sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "prompt cache chunks", chunks, sizeof(uint32_t));
-    memory_plan_add(plan, MEMORY_CORE, "prompt cache values", chunks * PROMPT_CACHE_CHUNK,
-                    sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "prompt cache free chunks", chunks, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_KEPT, "prompt cache head", 1, sizeof(struct prompt_cache_head));
+    memory_plan_add(plan, MEMORY_KEPT, "prompt cache values", entries,
+                    sizeof(struct prompt_cache_value));
+    memory_plan_add(plan, MEMORY_KEPT, "prompt cache chunks", chunks, sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_KEPT, "prompt cache tokens",
+                    (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
 }
 
-void prompt_cache_init(struct prompt_cache *cache, uint32_t entries, uint32_t tokens,
-                       const uint8_t secret[32], struct arena *arena)
+/* What was stored before is there when what is stored after is: a death keeps the order. */
+static void keep_order(void)
 {
-    uint32_t chunks = chunks_of(tokens), heads = ring_capacity_ceil(entries);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Never 0, which stands for none. */
+static uint64_t check_of_head(const struct prompt_cache_head *head)
+{
+    return fnv_add_words(FNV_START, head->secret, sizeof head->secret) | 1;
+}
+
+static void init_head(struct prompt_cache *cache, const uint8_t secret[32])
+{
+    struct prompt_cache_head *head = cache->head;
+    if (head->check != check_of_head(head)) {
+        head->check = 0;
+        head->doubts++;             /* what was found by another secret is lost */
+        keep_order();
+        memcpy(head->secret, secret, sizeof head->secret);
+        keep_order();
+        head->check = check_of_head(head);
+    }
+}
+
+void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
+                       const uint8_t secret[32], struct arena *arena, struct arena *kept)
+{
+    uint32_t entries = counts.entries, chunks = chunks_of(counts.tokens);
+    uint32_t heads = ring_capacity_ceil(entries);
     *cache = (struct prompt_cache){.entries_count = entries, .chunks_count = chunks,
                                    .heads_mask = heads - 1, .free_entry = PROMPT_CACHE_NONE,
                                    .free_chunk = PROMPT_CACHE_NONE};
-    memcpy(cache->secret, secret, sizeof cache->secret);
     cache->entries = arena_take(arena, entries, sizeof(struct prompt_cache_entry));
     cache->heads = arena_take(arena, heads, sizeof(uint32_t));
-    cache->chunk_next = arena_take(arena, chunks, sizeof(uint32_t));
-    cache->tokens = arena_take(arena, (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
+    cache->free_next = arena_take(arena, chunks, sizeof(uint32_t));
+    cache->head = arena_take(kept, 1, sizeof(struct prompt_cache_head));
+    cache->values = arena_take(kept, entries, sizeof(struct prompt_cache_value));
+    cache->chunk_next = arena_take(kept, chunks, sizeof(uint32_t));
+    cache->tokens = arena_take(kept, (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
+    init_head(cache, secret);
     for (uint32_t i = 0; i < heads; i++) {
         cache->heads[i] = PROMPT_CACHE_NONE;
     }
@@ -58,7 +97,7 @@ void prompt_cache_init(struct prompt_cache *cache, uint32_t entries, uint32_t to
         cache->free_entry = i;
     }
     for (uint32_t i = chunks; i-- > 0;) {
-        cache->chunk_next[i] = cache->free_chunk;
+        cache->free_next[i] = cache->free_chunk;
         cache->free_chunk = i;
     }
 }
@@ -76,7 +115,7 @@ struct prompt_cache_key prompt_cache_key(const struct prompt_cache *cache, uint6
     br_hmac_key_context with;
     br_hmac_context hmac;
     ASSERT(sampling->temperature == 0);
-    br_hmac_key_init(&with, &br_sha256_vtable, cache->secret, sizeof cache->secret);
+    br_hmac_key_init(&with, &br_sha256_vtable, cache->head->secret, sizeof cache->head->secret);
     br_hmac_init(&hmac, &with, 0);
     br_hmac_update(&hmac, &domain, sizeof domain);
     br_hmac_update(&hmac, &node->max_tokens, sizeof node->max_tokens);
@@ -108,7 +147,7 @@ uint32_t prompt_cache_find(const struct prompt_cache *cache, const struct prompt
 {
     uint32_t at = cache->entries_count > 0 ? *head_of(cache, key) : PROMPT_CACHE_NONE;
     while (at != PROMPT_CACHE_NONE &&
-           memcmp(&cache->entries[at].key, key, sizeof *key) != 0) {
+           memcmp(&cache->values[at].key, key, sizeof *key) != 0) {
         at = cache->entries[at].hash_next;
     }
     return at;
@@ -137,26 +176,28 @@ static void link_first(struct prompt_cache *cache, uint32_t index)
     domain->first = index;
 }
 
-static void free_chunks(struct prompt_cache *cache, struct prompt_cache_entry *entry)
+static void free_chunks(struct prompt_cache *cache, uint32_t index)
 {
-    uint32_t count = chunks_of(entry->tokens), at = entry->first_chunk;
+    const struct prompt_cache_value *value = &cache->values[index];
+    uint32_t count = chunks_of(value->tokens), at = value->first_chunk;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t next = cache->chunk_next[at];
-        cache->chunk_next[at] = cache->free_chunk;
+        cache->free_next[at] = cache->free_chunk;
         cache->free_chunk = at;
-        at = next;
+        at = cache->chunk_next[at];
     }
     cache->used_chunks -= count;
-    cache->domains[entry->domain].chunks -= count;
+    cache->domains[cache->entries[index].domain].chunks -= count;
 }
 
 static void forget(struct prompt_cache *cache, uint32_t index)
 {
     struct prompt_cache_entry *entry = &cache->entries[index];
-    uint32_t *link = head_of(cache, &entry->key);
+    uint32_t *link = head_of(cache, &cache->values[index].key);
+    cache->values[index].check = 0;
+    keep_order();
     if (entry->state == PROMPT_CACHE_KNOWN) {
         unlink_known(cache, index);
-        free_chunks(cache, entry);
+        free_chunks(cache, index);
         cache->known--;
     }
     while (*link != index) {
@@ -229,6 +270,17 @@ static bool make_room(struct prompt_cache *cache, uint32_t domain)
     return true;
 }
 
+/* A free entry, there is one, has this key now. */
+static void take_entry(struct prompt_cache *cache, uint32_t index, uint32_t owner)
+{
+    uint32_t *head = head_of(cache, &cache->values[index].key);
+    cache->entries[index] = (struct prompt_cache_entry){
+        .state = PROMPT_CACHE_OPEN, .domain = owner, .waiters = PROMPT_CACHE_NONE,
+        .hash_next = *head};
+    *head = index;
+    cache->domains[owner].entries++;
+}
+
 uint32_t prompt_cache_open(struct prompt_cache *cache, uint64_t domain,
                            const struct prompt_cache_key *key)
 {
@@ -239,13 +291,10 @@ uint32_t prompt_cache_open(struct prompt_cache *cache, uint64_t domain,
             return PROMPT_CACHE_NONE;
         }
     }
-    uint32_t index = cache->free_entry, *head = head_of(cache, key);
-    struct prompt_cache_entry *entry = &cache->entries[index];
-    cache->free_entry = entry->hash_next;
-    *entry = (struct prompt_cache_entry){.state = PROMPT_CACHE_OPEN, .key = *key, .domain = owner,
-                                         .waiters = PROMPT_CACHE_NONE, .hash_next = *head};
-    *head = index;
-    cache->domains[owner].entries++;
+    uint32_t index = cache->free_entry;
+    cache->free_entry = cache->entries[index].hash_next;
+    cache->values[index] = (struct prompt_cache_value){.key = *key, .domain = domain};
+    take_entry(cache, index, owner);
     return index;
 }
 
@@ -262,32 +311,58 @@ static bool reserve_chunks(struct prompt_cache *cache, uint32_t domain, uint32_t
     return true;
 }
 
+/* The value at this entry, whose links are sound, as `check` says it. Never 0. */
+static uint64_t check_of_value(const struct prompt_cache *cache, uint32_t index)
+{
+    const struct prompt_cache_value *value = &cache->values[index];
+    uint64_t digest = fnv_add_words(FNV_START, value, offsetof(struct prompt_cache_value, check));
+    uint32_t chunk = value->first_chunk;
+    digest = fnv_add_words(digest, &cache->head->doubts, sizeof cache->head->doubts);
+    for (uint32_t at = 0; at < value->tokens; at += PROMPT_CACHE_CHUNK) {
+        uint32_t part = lesser(value->tokens - at, PROMPT_CACHE_CHUNK);
+        digest = fnv_add_words(digest, cache->tokens + (uint64_t)chunk * PROMPT_CACHE_CHUNK,
+                               part * sizeof(uint32_t));
+        chunk = cache->chunk_next[chunk];
+    }
+    return digest | 1;
+}
+
+/* The entry, whose value is there with all its chunks, is KNOWN. */
+static void know(struct prompt_cache *cache, uint32_t index)
+{
+    struct prompt_cache_entry *entry = &cache->entries[index];
+    uint32_t chunks = chunks_of(cache->values[index].tokens);
+    entry->state = PROMPT_CACHE_KNOWN;
+    entry->waiters = PROMPT_CACHE_NONE;
+    cache->used_chunks += chunks;
+    cache->domains[entry->domain].chunks += chunks;
+    cache->known++;
+    link_first(cache, index);
+}
+
 void prompt_cache_fill(struct prompt_cache *cache, uint32_t index, const uint32_t *tokens,
                        uint32_t count)
 {
     struct prompt_cache_entry *entry = &cache->entries[index];
+    struct prompt_cache_value *value = &cache->values[index];
     ASSERT(entry->state == PROMPT_CACHE_OPEN);
     if (entry->is_doubted || !reserve_chunks(cache, entry->domain, chunks_of(count))) {
         forget(cache, index);
         return;
     }
-    uint32_t *link = &entry->first_chunk;
+    uint32_t *link = &value->first_chunk;
     for (uint32_t at = 0; at < count; at += PROMPT_CACHE_CHUNK) {
-        uint32_t chunk = cache->free_chunk, part = count - at;
-        part = part < PROMPT_CACHE_CHUNK ? part : PROMPT_CACHE_CHUNK;
-        cache->free_chunk = cache->chunk_next[chunk];
+        uint32_t chunk = cache->free_chunk, part = lesser(count - at, PROMPT_CACHE_CHUNK);
+        cache->free_chunk = cache->free_next[chunk];
         memcpy(cache->tokens + (uint64_t)chunk * PROMPT_CACHE_CHUNK, tokens + at,
                part * sizeof *tokens);
         *link = chunk;
         link = &cache->chunk_next[chunk];
     }
-    entry->state = PROMPT_CACHE_KNOWN;
-    entry->tokens = count;
-    entry->waiters = PROMPT_CACHE_NONE;
-    cache->used_chunks += chunks_of(count);
-    cache->domains[entry->domain].chunks += chunks_of(count);
-    cache->known++;
-    link_first(cache, index);
+    value->tokens = count;
+    keep_order();
+    value->check = check_of_value(cache, index);
+    know(cache, index);
 }
 
 void prompt_cache_drop(struct prompt_cache *cache, uint32_t index)
@@ -298,28 +373,91 @@ void prompt_cache_drop(struct prompt_cache *cache, uint32_t index)
 
 uint32_t prompt_cache_read(struct prompt_cache *cache, uint32_t index, uint32_t *tokens)
 {
-    struct prompt_cache_entry *entry = &cache->entries[index];
-    uint32_t chunk = entry->first_chunk;
-    ASSERT(entry->state == PROMPT_CACHE_KNOWN);
-    for (uint32_t at = 0; at < entry->tokens; at += PROMPT_CACHE_CHUNK) {
-        uint32_t part = entry->tokens - at;
-        part = part < PROMPT_CACHE_CHUNK ? part : PROMPT_CACHE_CHUNK;
+    const struct prompt_cache_value *value = &cache->values[index];
+    uint32_t chunk = value->first_chunk;
+    ASSERT(cache->entries[index].state == PROMPT_CACHE_KNOWN);
+    for (uint32_t at = 0; at < value->tokens; at += PROMPT_CACHE_CHUNK) {
+        uint32_t part = lesser(value->tokens - at, PROMPT_CACHE_CHUNK);
         memcpy(tokens + at, cache->tokens + (uint64_t)chunk * PROMPT_CACHE_CHUNK,
                part * sizeof *tokens);
         chunk = cache->chunk_next[chunk];
     }
     unlink_known(cache, index);
     link_first(cache, index);
-    return entry->tokens;
+    return value->tokens;
 }
 
 void prompt_cache_doubt(struct prompt_cache *cache)
 {
+    cache->head->doubts++;          /* with one store: a death leaves none of them */
+    keep_order();
     for (uint32_t i = 0; i < cache->entries_count; i++) {
         if (cache->entries[i].state == PROMPT_CACHE_KNOWN) {
             forget(cache, i);
         } else {
             cache->entries[i].is_doubted = cache->entries[i].state == PROMPT_CACHE_OPEN;
+        }
+    }
+}
+
+/* ---- what a core has left -------------------------------------------------------------------- */
+
+#define TAKEN (PROMPT_CACHE_NONE - 1)   /* in free_next: a value has the chunk */
+
+/* True when the entry has a value that is whole. */
+static bool is_whole(const struct prompt_cache *cache, uint32_t index)
+{
+    const struct prompt_cache_value *value = &cache->values[index];
+    uint32_t at = value->first_chunk;
+    if (value->tokens > (uint64_t)cache->chunks_count * PROMPT_CACHE_CHUNK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < chunks_of(value->tokens); i++) {
+        if (at >= cache->chunks_count) {
+            return false;
+        }
+        at = cache->chunk_next[at];
+    }
+    return value->check == check_of_value(cache, index);
+}
+
+/* The chunks of the value are taken; false, and none is: another value has one, or it has one
+ * twice. */
+static bool take_chunks(struct prompt_cache *cache, const struct prompt_cache_value *value)
+{
+    uint32_t count = chunks_of(value->tokens), taken = 0, at = value->first_chunk;
+    for (; taken < count && cache->free_next[at] != TAKEN; taken++) {
+        cache->free_next[at] = TAKEN;
+        at = cache->chunk_next[at];
+    }
+    at = value->first_chunk;
+    for (uint32_t i = 0; taken < count && i < taken; i++) {
+        cache->free_next[at] = PROMPT_CACHE_NONE;
+        at = cache->chunk_next[at];
+    }
+    return taken == count;
+}
+
+void prompt_cache_take_up(struct prompt_cache *cache)
+{
+    ASSERT(cache->known == 0 && cache->domains_count == 0);
+    cache->free_entry = cache->free_chunk = PROMPT_CACHE_NONE;
+    for (uint32_t i = cache->entries_count; i-- > 0;) {
+        struct prompt_cache_value *value = &cache->values[i];
+        if (is_whole(cache, i) && prompt_cache_find(cache, &value->key) == PROMPT_CACHE_NONE &&
+            take_chunks(cache, value)) {
+            take_entry(cache, i, domain_of(cache, value->domain));
+            know(cache, i);
+        } else {
+            value->check = 0;
+            cache->entries[i].hash_next = cache->free_entry;
+            cache->free_entry = i;
+        }
+    }
+    for (uint32_t i = cache->chunks_count; i-- > 0;) {
+        if (cache->free_next[i] != TAKEN) {
+            cache->free_next[i] = cache->free_chunk;
+            cache->free_chunk = i;
         }
     }
 }
@@ -331,13 +469,15 @@ void prompt_cache_check(const struct prompt_cache *cache)
     uint32_t known = 0, chunks = 0;
     for (uint32_t i = 0; i < cache->entries_count; i++) {
         const struct prompt_cache_entry *entry = &cache->entries[i];
+        ASSERT(cache->values[i].check ==
+               (entry->state == PROMPT_CACHE_KNOWN ? check_of_value(cache, i) : 0));
         if (entry->state == PROMPT_CACHE_FREE) {
             continue;
         }
-        ASSERT(prompt_cache_find(cache, &entry->key) == i);
+        ASSERT(prompt_cache_find(cache, &cache->values[i].key) == i);
         ASSERT(entry->domain < cache->domains_count);
         known += entry->state == PROMPT_CACHE_KNOWN;
-        chunks += entry->state == PROMPT_CACHE_KNOWN ? chunks_of(entry->tokens) : 0;
+        chunks += entry->state == PROMPT_CACHE_KNOWN ? chunks_of(cache->values[i].tokens) : 0;
     }
     ASSERT(known == cache->known && chunks == cache->used_chunks);
 }

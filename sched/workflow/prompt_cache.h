@@ -3,7 +3,7 @@
 /*
  * What: the values that greedy calls of workflows gave, by their prompts (paper 002, section 4). A
  * value is found by clients of the trust domain that has computed it only. A call that is open is
- * here, too, so that an equal one waits for it. Private to sched/.
+ * here, too, so that an equal one waits for it. Values outlive the core. Private to sched/.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,11 +19,24 @@
 
 struct prompt_cache_key { uint8_t bytes[PROMPT_CACHE_KEY_BYTES]; };
 
+/* What the successor of a core that dies takes up of an entry: all of a KNOWN one. */
+struct prompt_cache_value {
+    struct prompt_cache_key key;
+    uint64_t domain;
+    uint32_t tokens, first_chunk;
+    uint64_t check;                 /* digest of all above, of its tokens, and of `doubts`; 0: not
+                                       KNOWN */
+};
+
+struct prompt_cache_head {
+    uint8_t secret[32];             /* of the first of these cores */
+    uint64_t doubts;                /* how often all values were given up */
+    uint64_t check;                 /* digest of the secret; 0: there is none yet */
+};
+
 struct prompt_cache_entry {
     enum { PROMPT_CACHE_FREE, PROMPT_CACHE_OPEN, PROMPT_CACHE_KNOWN } state;
-    struct prompt_cache_key key;
     uint32_t domain;                /* index in `domains` */
-    uint32_t tokens, first_chunk;   /* KNOWN */
     bool is_doubted;                /* OPEN: its value is given, and not kept */
     uint32_t waiters;               /* OPEN: the first of those that wait; the caller's number */
     uint32_t hash_next;             /* chain of the hash table, or of the free list */
@@ -39,20 +52,27 @@ struct prompt_cache_domain {
 struct prompt_cache {
     uint32_t entries_count, chunks_count;
     uint32_t known, used_chunks;    /* for the gauges */
-    /* private */
-    uint8_t secret[32];
+    /* private; the first four outlive the core */
+    struct prompt_cache_head *head;
+    struct prompt_cache_value *values;      /* [entries_count]: the key of each that is not FREE */
+    uint32_t *chunk_next;           /* [chunks_count] of a value */
+    uint32_t *tokens;               /* [chunks_count * PROMPT_CACHE_CHUNK] */
     struct prompt_cache_entry *entries;     /* [entries_count] */
     uint32_t *heads, heads_mask;
     uint32_t free_entry, free_chunk;
-    uint32_t *chunk_next;           /* [chunks_count] */
-    uint32_t *tokens;               /* [chunks_count * PROMPT_CACHE_CHUNK] */
+    uint32_t *free_next;            /* [chunks_count] */
     struct prompt_cache_domain domains[PROMPT_CACHE_DOMAINS];
     uint32_t domains_count;
 };
 
-void prompt_cache_plan_memory(struct memory_plan *plan, uint32_t entries, uint32_t tokens);
-void prompt_cache_init(struct prompt_cache *cache, uint32_t entries, uint32_t tokens,
-                       const uint8_t secret[32], struct arena *arena);
+struct prompt_cache_counts { uint32_t entries, tokens; };
+
+void prompt_cache_plan_memory(struct memory_plan *plan, struct prompt_cache_counts counts);
+/* Empty. `secret` is what keys are made with, unless a core has left another one in `kept`. */
+void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
+                       const uint8_t secret[32], struct arena *arena, struct arena *kept);
+/* What is whole of the values that a core has left is KNOWN again. The cache is empty. */
+void prompt_cache_take_up(struct prompt_cache *cache);
 /* Of a greedy call with this prompt. Cost: that of an HMAC over it. */
 struct prompt_cache_key prompt_cache_key(const struct prompt_cache *cache, uint64_t domain,
                                          const struct workflow_node *node, const uint32_t *prompt,

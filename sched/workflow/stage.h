@@ -59,7 +59,10 @@ struct limits;
 void sched_workflow_settings_fill(struct sched_workflow_settings *settings,
                                   const struct options *options, const struct limits *limits);
 void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
-void sched_workflow_init(struct sched *sched, struct workflow_table *table, struct arena *arena);
+void sched_workflow_init(struct sched *sched, struct workflow_table *table, struct arena *arena,
+                         struct arena *kept);
+/* What a core has left: the values of the prompt cache. */
+void sched_workflow_take_up(struct sched *sched);
 /* What net asks for. */
 void sched_workflow_command(struct sched *sched, const struct command *command, uint64_t now_us);
 /* A call of a workflow has ended, however; the next pass looks at it. O(1). */

@@ -50,6 +50,11 @@ void sched_workflow_settings_fill(struct sched_workflow_settings *settings,
     };
 }
 
+static struct prompt_cache_counts cache_counts(const struct sched_workflow_settings *settings)
+{
+    return (struct prompt_cache_counts){settings->cache_entries, settings->cache_tokens};
+}
+
 void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
 {
     const struct sched_workflow_settings *own = &settings->workflow;
@@ -61,11 +66,12 @@ void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_set
                     sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_CORE, "workflow optimiser", 1, sizeof(struct workflow_optimiser));
     if (own->cache_entries > 0) {
-        prompt_cache_plan_memory(plan, own->cache_entries, own->cache_tokens);
+        prompt_cache_plan_memory(plan, cache_counts(own));
     }
 }
 
-void sched_workflow_init(struct sched *sched, struct workflow_table *table, struct arena *arena)
+void sched_workflow_init(struct sched *sched, struct workflow_table *table, struct arena *arena,
+                         struct arena *kept)
 {
     const struct sched_workflow_settings *own = &sched->settings.workflow;
     struct sched_workflows *workflows = &sched->workflows;
@@ -79,8 +85,14 @@ void sched_workflow_init(struct sched *sched, struct workflow_table *table, stru
     workflows->prompt = arena_take(arena, sched->settings.context_tokens, sizeof(uint32_t));
     workflows->optimiser = arena_take(arena, 1, sizeof(struct workflow_optimiser));
     if (own->cache_entries > 0) {
-        prompt_cache_init(&workflows->cache, own->cache_entries, own->cache_tokens, own->secret,
-                          arena);
+        prompt_cache_init(&workflows->cache, cache_counts(own), own->secret, arena, kept);
+    }
+}
+
+void sched_workflow_take_up(struct sched *sched)
+{
+    if (sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0) {
+        prompt_cache_take_up(&sched->workflows.cache);
     }
 }
 

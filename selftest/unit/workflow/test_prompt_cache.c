@@ -11,7 +11,8 @@ static struct prompt_cache cache;
 static void start(void)
 {
     static const uint8_t secret[32] = {1, 2, 3};
-    prompt_cache_init(&cache, ENTRIES, TOKENS, secret, test_arena());
+    struct arena *arena = test_arena();
+    prompt_cache_init(&cache, (struct prompt_cache_counts){ENTRIES, TOKENS}, secret, arena, arena);
 }
 
 static struct prompt_cache_key key_of(uint64_t domain, uint32_t prompt)

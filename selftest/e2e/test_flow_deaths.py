@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""The end of a core, or of an appliance, while a workflow is under way: its client sends the rows
+again that it has not had, and what greedy operators have said already is not computed again where
+the next core has the memory of the one before.
+
+Method: rows stand still between two operators, at a lambda that answers when a file is there.
+"""
+import os
+import signal
+import subprocess
+import tempfile
+
+from appliance import BUILD, HANG_S, NOISE, Appliance, wait_for
+from test_restart import again, first, kill_all
+from upgrade import Upgrade, family
+
+ROWS = ("x", "first", "second", "third", "fourth")
+FLOW = ("agentix-flow 1\n"
+        "input x\n"
+        "llm a max=%d ignore-eos=1 temp=%s = \"Say: \" x\n"
+        "lambda hold max=200 = a\n"
+        "llm b max=30 ignore-eos=1 = \"And: \" hold\n"
+        "output a b\n")
+HOLD = "#!/bin/sh\nuntil [ -e '%s' ]; do sleep 0.05; done\nexec cat\n"
+OPERATORS = 2                   # that are calls
+
+
+class Held:
+    """`agx flow` over the rows, all of which come to the lambda."""
+
+    def __init__(self, to, temperature=0, tokens=20):
+        self.folder = tempfile.TemporaryDirectory()
+        self.gate = os.path.join(self.folder.name, "gate")
+        flow, rows, hold = (self._write(name, text) for name, text in (
+            ("flow", FLOW % (tokens, temperature)), ("rows", "\n".join(ROWS) + "\n"),
+            ("hold", HOLD % self.gate)))
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "agx"), "--to", to, "flow", "--inputs", rows, "--lambda",
+             "hold=/bin/sh " + hold, flow],
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def _write(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def values(self):
+        """Opens the gate; what all rows give, in the rows' order."""
+        with open(self.gate, "w", encoding="utf-8"):
+            pass
+        out, err = self.process.communicate(timeout=HANG_S)
+        assert self.process.returncode == 0, err
+        self.folder.cleanup()
+        return sorted(out.split("\n"))
+
+
+def at_the_lambda(a):
+    """The rows are, all of them."""
+    wait_for(lambda: a.stats()["calls_completed"] == len(ROWS) - 1 and a.stats()["calls_open"] == 0,
+             "each row has its first value")
+
+
+def undisturbed(**options):
+    with Appliance(NOISE) as a:
+        return Held(a.to, **options).values()
+
+
+def kill_core(a):
+    core = a.core
+    os.kill(core, signal.SIGKILL)
+    wait_for(lambda: a.core not in (None, core), "another core")
+    a.wait_ready()
+
+
+def check_values_kept(a, held, right, **expected):
+    rows = len(ROWS) - 1
+    expected = {"calls_accepted": rows, "values_fetched": rows, **expected}
+    assert held.values() == right
+    stats = a.stats()
+    assert {name: stats[name] for name in expected} == expected, expected
+
+
+def test_values_outlive_the_core():
+    right = undisturbed()
+    with Appliance(NOISE) as a:
+        held = Held(a.to)
+        at_the_lambda(a)
+        for _ in range(2):
+            kill_core(a)
+            wait_for(lambda: a.stats()["values_fetched"] == len(ROWS) - 1, "they are found again")
+            assert a.stats()["values_cached"] == len(ROWS) - 1
+        check_values_kept(a, held, right, core_restarts=2)
+
+
+def test_values_outlive_an_upgrade():
+    right = undisturbed()
+    with family(NOISE) as a:
+        held = Held(a.to)
+        at_the_lambda(a)
+        b = Upgrade(a, NOISE)
+        wait_for(lambda: b.stats()["values_fetched"] == len(ROWS) - 1, "they are found again")
+        check_values_kept(b, held, right, upgrades=1)
+
+
+def test_a_drawn_value_is_drawn_again():
+    """The same: it depends on the call alone."""
+    right = undisturbed(temperature=0.9)
+    with Appliance(NOISE) as a:
+        held = Held(a.to, temperature=0.9)
+        at_the_lambda(a)
+        kill_core(a)
+        at_the_lambda(a)
+        check_values_kept(a, held, right, calls_accepted=OPERATORS * (len(ROWS) - 1),
+                          values_fetched=0)
+
+
+def test_where_nothing_is_kept_all_is_computed_again():
+    right = undisturbed()
+    a = first(NOISE)
+    held = Held(a.to)
+    at_the_lambda(a)
+    kill_all(a)
+    with again(a, NOISE) as b:
+        at_the_lambda(b)
+        check_values_kept(b, held, right, calls_accepted=OPERATORS * (len(ROWS) - 1),
+                          values_fetched=0)
+
+
+def test_a_core_that_dies_often_changes_no_value():
+    right = undisturbed(tokens=150)
+    with Appliance(NOISE, "appliance.core_failures=16") as a:
+        held = Held(a.to, tokens=150)
+        for _ in range(8):
+            kill_core(a)                # wherever the workflow is
+        assert held.values() == right
