@@ -267,17 +267,12 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
                 "queue %u", event->queue);
 }
 
-static bool has_failed(const struct sim *sim)
-{
-    return sim->loop.sched.engine_failed || sim->had_failed;
-}
-
 static bool may_fail(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
     uint64_t bit = UINT64_C(1) << status_from_wire(code);
     return (call->spoilt >= CALL_FAULTS_MAX && (call->excuses & bit) != 0) ||
            (call->deaths_alone >= CALL_DEATHS_MAX && code == status_wire(STATUS_DEVICE_POISON)) ||
-           (has_failed(sim) && code == status_wire(STATUS_DEVICE_FAILED)) ||
+           (sim_has_failed(sim) && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (sim->orders.drain && code == status_wire(STATUS_GONE_SHUTDOWN));
 }
 
@@ -380,7 +375,7 @@ static bool has_namesakes(const struct sim *sim, uint32_t client)
 static bool may_refuse(const struct sim *sim, const struct sim_call *call, uint16_t code)
 {
     return code == status_wire(STATUS_BUSY_CALLS) ||
-           (has_failed(sim) && code == status_wire(STATUS_DEVICE_FAILED)) ||
+           (sim_has_failed(sim) && code == status_wire(STATUS_DEVICE_FAILED)) ||
            (code == status_wire(STATUS_BUSY_CALLS_OF_CONN) &&
             call->others >= sim->limits.calls_per_connection) ||
            (code == status_wire(STATUS_BUSY_PROGRAMS) &&

@@ -241,7 +241,6 @@ static void draw_workflows(struct sim *sim)
     uint32_t cache = are_any ? sim_choose(sim, 2) * small(sim, 1, 64) : 0;
     sim->swarm.flows_apart = cache > 0;
     sim->swarm.flow_clients = are_any ? sim_between(sim, 1, 6) : 0;
-    sim->swarm.flow_clients *= sim->tape->deaths == 0;
     swarm_setf(sim, "workflow.workflows=%u", are_any ? small(sim, 1, SIM_WORKFLOWS_MAX) : 0);
     swarm_setf(sim, "workflow.order=%s", any(sim, "workflow", "order"));
     swarm_setf(sim, "workflow.window=%u", sim_choose(sim, 2) * small(sim, 1, 16));

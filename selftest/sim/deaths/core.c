@@ -8,7 +8,8 @@
  * Between two calls of the world a death is as one at the second: nothing but memory changes there.
  * What of kept memory may be torn then is for unit net/kept.
  * Not with a worker that scribbles: the next core may take its word that the step of the last one
- * is done. Not with workflows: they die with the core, and their oracle does not know that.
+ * is done. Workflows die with their core: their clients open them again, and send the rows again
+ * that have no end.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +24,7 @@ static bool may_die(const struct sim *sim)
 {
     uint32_t most = sim->tape->deaths > 0 ? sim->tape->deaths : DEATHS_MAX;
     return sim->is_in_pass && sim->orders.core_restarts < most && !sim->orders.drain &&
-           sim->swarm.flow_clients == 0 && sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
+           sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
 }
 
 void sim_core_may_die(struct sim *sim)
@@ -68,7 +69,8 @@ static void close_others(struct sim *sim)
         if (!peer->in_use || !peer->accepted || peer->server_closed) {
             continue;
         }
-        if (!peer->is_kept || peer->is_in_doubt || is_desperate) {
+        bool has_workflow = sim_flows_open(sim, peer->client) > 0;
+        if (!peer->is_kept || peer->is_in_doubt || is_desperate || has_workflow) {
             sim->clients[peer->client].excused = true;
         }
         if (peer->is_held) {

@@ -75,7 +75,7 @@ static bool may_refuse_row(const struct sim *sim, const struct sim_flow *flow,
     case STATUS_BAD_FLOW_SIZE:
         return true;                    /* the limits of a run are small */
     case STATUS_BAD_FLOW_UNKNOWN:
-        return flow->is_over || sim->loop.sched.engine_failed || sim->orders.drain ||
+        return flow->is_over || sim_has_failed(sim) || sim->orders.drain ||
                (flow->is_closed && flow->bad_rows > 0);
     default:
         return false;

@@ -129,7 +129,7 @@ void sim_flow_take_ok(struct sim *sim, uint32_t client, const struct wire_flow_o
     uint32_t given = count_ops(graph, UINT32_MAX);
     REQUIRE(sim->swarm.has_words, "a workflow without a vocabulary");
     bool is_unordered = frame->given == 0 && frame->left == 0 &&
-                        (flow->is_cancelled || sim->loop.sched.engine_failed || sim->orders.drain);
+                        (flow->is_cancelled || sim_has_failed(sim) || sim->orders.drain);
     uint32_t pruned = given - count_ops(graph, needed(graph));
     REQUIRE(is_unordered || (frame->given == given && frame->pruned == pruned &&
                              given == pruned + frame->merged + frame->left),
@@ -251,7 +251,7 @@ static bool may_end(const struct sim *sim, const struct sim_flow *flow, enum sta
 {
     return (status == STATUS_GONE_CANCELLED && flow->is_cancelled) ||
            (status == STATUS_GONE_SHUTDOWN && sim->orders.drain) ||
-           (status == STATUS_DEVICE_FAILED && sim->loop.sched.engine_failed);
+           (status == STATUS_DEVICE_FAILED && sim_has_failed(sim));
 }
 
 /* A row can share what began before it: its workflow must have been open for long enough. */
