@@ -174,6 +174,7 @@ static void build(struct loop *loop, struct world_linux *world, const struct boo
     struct loop_settings settings;
     boot_loop_settings(boot, &settings);
     settings.kept = &kept;
+    settings.upgrades = boot->shared.control->upgrades;
     settings.was_killed = atomic_load(&boot->shared.control->core_was_killed) != 0;
     if (admission != NULL) {
         settings.keys = &admission->keys;

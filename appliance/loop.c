@@ -123,6 +123,13 @@ static void admit_anew(struct loop *loop, const struct config_admission *admissi
     name_tenants(&loop->sched, keys);
 }
 
+static void source_fill(struct prompt_cache_source *source, const struct loop_settings *settings,
+                        const struct world *world)
+{
+    world->entropy(world->self, source->secret, sizeof source->secret);
+    source->upgrades = settings->upgrades;
+}
+
 void loop_init(struct loop *loop, const struct loop_settings *settings, const struct world *world,
                struct arena *arena)
 {
@@ -145,7 +152,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     world->entropy(world->self, net.boot_id, sizeof net.boot_id);
     world->entropy(world->self, &kv.hash_key, sizeof kv.hash_key);
     world->entropy(world->self, sched.hash_key, sizeof sched.hash_key);
-    world->entropy(world->self, sched.workflow.secret, sizeof sched.workflow.secret);
+    source_fill(&sched.workflow.source, settings, world);
     sched.workflow.bos_id = settings->vocab->info.bos_id;
     sched.workflow.eos_id = settings->vocab->info.eos_id;
     sched.workflow.eot_id = settings->vocab->info.eot_id;
@@ -409,7 +416,7 @@ static void note_weights(struct loop *loop, const struct loop_orders *orders)
     loop->stats.weights_slices = orders->weights_slices;
     if (loop->stats.weights_damaged != orders->weights_damaged) {
         loop->stats.weights_damaged = orders->weights_damaged;
-        sched_doubt_values(&loop->sched);
+        sched_doubt_values_for(&loop->sched, orders->weights_damaged);
         event_log_note(&loop->event_log, loop->now_us,
                        (struct event_what){.kind = EVENT_WEIGHTS_DAMAGED});
     }

@@ -33,6 +33,7 @@ struct loop_settings {
     struct arena *kept;             /* for the rows of kind MEMORY_KEPT: as a core that died has
                                        left it, or zeroed. NULL: they lie in the loop's arena */
     bool was_killed;                /* that core: it did not die of what it did */
+    uint32_t upgrades;              /* before this keeper, whose workers the engines are */
 };
 
 struct loop {

@@ -255,6 +255,8 @@ MUST_CHECK enum sched_verdict sched_engine_settle(struct sched_engine *engine, u
 void sched_engine_lost(struct sched_engine *engine, uint64_t now_us);
 /* What an engine has computed lately may be wrong: no call is answered by what it was to others. */
 void sched_doubt_values(struct sched *sched);
+/* The same, unless a core has doubted already for so many damages of these engines' weights. */
+void sched_doubt_values_for(struct sched *sched, uint32_t damages);
 /* The engine takes steps, or it does not for now. Where others serve, its calls that have no KV are
  * routed anew: all of them once it is lost. So are those that wait where none serves, when one
  * begins to. Where there is one engine its calls wait for it. O(its calls + programs). */

@@ -74,9 +74,13 @@ static enum event_kind count_fault(struct stats *stats, enum world_fault fault)
     }
 }
 
-/* Whatever the worker still writes, nothing reads it. */
+/* Whatever the worker still writes, nothing reads it. Values are doubted before this is told: if
+ * the core dies in between, the next one may meet a worker that is right. */
 static void condemn(struct engine *engine, enum world_fault fault, uint64_t now_us)
 {
+    if (fault != WORLD_FAULT_LATE) {
+        sched_doubt_values(engine->sched);      /* since when it is wrong is not known */
+    }
     event_log_note(engine->event_log, now_us,
                    (struct event_what){count_fault(engine->stats, fault),
                                        {[EVENT_VALUE_ENGINE] = engine->index}});
@@ -87,9 +91,6 @@ static void condemn(struct engine *engine, enum world_fault fault, uint64_t now_
     canary_lost(&engine->canary);
     lose_kv(engine, now_us);
     sched_engine_serves(sched_of(engine), false, now_us);
-    if (fault != WORLD_FAULT_LATE) {
-        sched_doubt_values(engine->sched);      /* since when it is wrong is not known */
-    }
 }
 
 static void settle_canary(struct engine *engine, uint64_t now_us)
@@ -99,8 +100,8 @@ static void settle_canary(struct engine *engine, uint64_t now_us)
     } else if (!canary_has_failed(&engine->canary)) {
         condemn(engine, WORLD_FAULT_WRONG, now_us);
     } else {
-        lose_kv(engine, now_us);
         sched_doubt_values(engine->sched);
+        lose_kv(engine, now_us);
     }
 }
 

@@ -10,7 +10,7 @@
  * Replies have a number of their own, REPLIES_LAYOUT: they may be in a file, which the next version
  * is to read. A file of another layout is refused. A change of theirs is one of kept memory, too.
  *
- * records: 5d374786d78088ba
+ * records: 040b06bda2d05223
  * replies: 50b84d9b04cbe11e
  */
 #include "config/base/fnv.h"

@@ -9,14 +9,16 @@
  * less than its share takes it from the domain that holds most; one that holds its share or more
  * gives up its own oldest values. So no domain can evict another below its share.
  *
- * The key is a keyed digest with 128 bits. Two prompts with one key would get one value: no client
- * can find such a pair without the secret of this boot.
+ * Death: values, the links of their chunks and the secret lie in memory that outlives the core; all
+ * that links entries is made anew. A value counts by its check word, which is written after all of
+ * it and taken back before any of it changes; so a death leaves it or not. Which was used last is
+ * not kept.
  *
  * Bounds: O(chain + chunks of one value), and one entry given up for each chunk that is needed.
+ * Where a core takes over, O(all tokens), if nothing but deaths has changed what was left.
  */
 #include "sched/workflow/prompt_cache.h"
 
-#include <bearssl/bearssl_hmac.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -60,21 +62,25 @@ static uint64_t check_of_head(const struct prompt_cache_head *head)
     return fnv_add_words(FNV_START, head->secret, sizeof head->secret) | 1;
 }
 
-static void init_head(struct prompt_cache *cache, const uint8_t secret[32])
+static void init_head(struct prompt_cache_head *head, const struct prompt_cache_source *source)
 {
-    struct prompt_cache_head *head = cache->head;
-    if (head->check != check_of_head(head)) {
-        head->check = 0;
-        head->doubts++;             /* what was found by another secret is lost */
+    bool has_secret = head->check == check_of_head(head);
+    if (!has_secret || head->upgrades != source->upgrades) {
+        head->doubts++;
         keep_order();
-        memcpy(head->secret, secret, sizeof head->secret);
+        head->upgrades = source->upgrades;
+        head->damages = 0;
+    }
+    if (!has_secret) {
+        memcpy(head->secret, source->secret, sizeof head->secret);
         keep_order();
         head->check = check_of_head(head);
     }
 }
 
 void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
-                       const uint8_t secret[32], struct arena *arena, struct arena *kept)
+                       const struct prompt_cache_source *source, struct arena *arena,
+                       struct arena *kept)
 {
     uint32_t entries = counts.entries, chunks = chunks_of(counts.tokens);
     uint32_t heads = ring_capacity_ceil(entries);
@@ -88,7 +94,7 @@ void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts co
     cache->values = arena_take(kept, entries, sizeof(struct prompt_cache_value));
     cache->chunk_next = arena_take(kept, chunks, sizeof(uint32_t));
     cache->tokens = arena_take(kept, (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
-    init_head(cache, secret);
+    init_head(cache->head, source);
     for (uint32_t i = 0; i < heads; i++) {
         cache->heads[i] = PROMPT_CACHE_NONE;
     }
@@ -102,39 +108,7 @@ void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts co
     }
 }
 
-/* ---- the key --------------------------------------------------------------------------------- */
-
-/* All that the value of a greedy call depends on. Stop ids and stop texts in their order. */
-struct prompt_cache_key prompt_cache_key(const struct prompt_cache *cache, uint64_t domain,
-                                         const struct workflow_node *node, const uint32_t *prompt,
-                                         uint32_t prompt_tokens)
-{
-    const struct call_sampling *sampling = &node->call.sampling;
-    struct prompt_cache_key key;
-    uint8_t mac[32];
-    br_hmac_key_context with;
-    br_hmac_context hmac;
-    ASSERT(sampling->temperature == 0);
-    br_hmac_key_init(&with, &br_sha256_vtable, cache->head->secret, sizeof cache->head->secret);
-    br_hmac_init(&hmac, &with, 0);
-    br_hmac_update(&hmac, &domain, sizeof domain);
-    br_hmac_update(&hmac, &node->max_tokens, sizeof node->max_tokens);
-    br_hmac_update(&hmac, &node->call.ignore_eos, sizeof node->call.ignore_eos);
-    br_hmac_update(&hmac, &sampling->repeat_penalty, sizeof sampling->repeat_penalty);
-    br_hmac_update(&hmac, &sampling->stop_ids_count, sizeof sampling->stop_ids_count);
-    br_hmac_update(&hmac, sampling->stop_ids,
-                   sampling->stop_ids_count * sizeof *sampling->stop_ids);
-    br_hmac_update(&hmac, &node->call.stop_texts_count, sizeof node->call.stop_texts_count);
-    for (uint32_t i = 0; i < node->call.stop_texts_count; i++) {
-        const struct call_stop_text *text = &node->call.stop_texts[i];
-        br_hmac_update(&hmac, &text->length_bytes, sizeof text->length_bytes);
-        br_hmac_update(&hmac, text->bytes, text->length_bytes);
-    }
-    br_hmac_update(&hmac, prompt, prompt_tokens * sizeof *prompt);
-    br_hmac_out(&hmac, mac);
-    memcpy(key.bytes, mac, sizeof key.bytes);
-    return key;
-}
+/* ---- the hash table -------------------------------------------------------------------------- */
 
 static uint32_t *head_of(const struct prompt_cache *cache, const struct prompt_cache_key *key)
 {
@@ -397,6 +371,15 @@ void prompt_cache_doubt(struct prompt_cache *cache)
         } else {
             cache->entries[i].is_doubted = cache->entries[i].state == PROMPT_CACHE_OPEN;
         }
+    }
+}
+
+void prompt_cache_doubt_for(struct prompt_cache *cache, uint64_t damages)
+{
+    if (cache->head->damages != damages) {
+        prompt_cache_doubt(cache);
+        keep_order();
+        cache->head->damages = damages;
     }
 }
 

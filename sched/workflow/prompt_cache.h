@@ -31,6 +31,8 @@ struct prompt_cache_value {
 struct prompt_cache_head {
     uint8_t secret[32];             /* of the first of these cores */
     uint64_t doubts;                /* how often all values were given up */
+    uint64_t upgrades;              /* before the engines that gave the values */
+    uint64_t damages;               /* of their weights, that were doubted for */
     uint64_t check;                 /* digest of the secret; 0: there is none yet */
 };
 
@@ -67,11 +69,19 @@ struct prompt_cache {
 
 struct prompt_cache_counts { uint32_t entries, tokens; };
 
+struct prompt_cache_source {
+    uint8_t secret[32];             /* what keys are made with, unless a core has left another */
+    uint64_t upgrades;              /* another number: what a core has left is given up, for its
+                                       engines are gone, and no canary judges them any more */
+};
+
 void prompt_cache_plan_memory(struct memory_plan *plan, struct prompt_cache_counts counts);
-/* Empty. `secret` is what keys are made with, unless a core has left another one in `kept`. */
+/* Empty. */
 void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
-                       const uint8_t secret[32], struct arena *arena, struct arena *kept);
-/* What is whole of the values that a core has left is KNOWN again. The cache is empty. */
+                       const struct prompt_cache_source *source, struct arena *arena,
+                       struct arena *kept);
+/* What is whole of the values that a core has left in `kept` is KNOWN again. The cache is empty.
+ * Cost: all tokens. */
 void prompt_cache_take_up(struct prompt_cache *cache);
 /* Of a greedy call with this prompt. Cost: that of an HMAC over it. */
 struct prompt_cache_key prompt_cache_key(const struct prompt_cache *cache, uint64_t domain,
@@ -91,4 +101,6 @@ void prompt_cache_drop(struct prompt_cache *cache, uint32_t entry);
 uint32_t prompt_cache_read(struct prompt_cache *cache, uint32_t entry, uint32_t *tokens);
 /* Values that are kept may be wrong: none is any more, nor will be what is being computed. */
 void prompt_cache_doubt(struct prompt_cache *cache);
+/* The same, if it has not been doubted for as many damages of weights yet. */
+void prompt_cache_doubt_for(struct prompt_cache *cache, uint64_t damages);
 void prompt_cache_check(const struct prompt_cache *cache);

@@ -30,7 +30,7 @@ struct sched_workflow_settings {
     uint64_t call_deadline_us;      /* of each call; 0: none */
     uint32_t cache_entries, cache_tokens;
     uint32_t bos_id, eos_id, eot_id;        /* of the model; CALL_NONE: it has none */
-    uint8_t secret[32];             /* of this boot: what the prompt cache is found by */
+    struct prompt_cache_source source;      /* of the values in the prompt cache */
     uint32_t kv_tokens, share_min;  /* of the cost model: an engine's KV, and a block of it */
 };
 
@@ -55,7 +55,7 @@ struct sched_settings;
 
 struct options;
 struct limits;
-/* BOOT_ONLY. All that options say; the secret and the model's tokens are the caller's to add. */
+/* BOOT_ONLY. All that options say; their source and the model's tokens are the caller's to add. */
 void sched_workflow_settings_fill(struct sched_workflow_settings *settings,
                                   const struct options *options, const struct limits *limits);
 void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);

@@ -85,13 +85,18 @@ void sched_workflow_init(struct sched *sched, struct workflow_table *table, stru
     workflows->prompt = arena_take(arena, sched->settings.context_tokens, sizeof(uint32_t));
     workflows->optimiser = arena_take(arena, 1, sizeof(struct workflow_optimiser));
     if (own->cache_entries > 0) {
-        prompt_cache_init(&workflows->cache, cache_counts(own), own->secret, arena, kept);
+        prompt_cache_init(&workflows->cache, cache_counts(own), &own->source, arena, kept);
     }
+}
+
+static bool has_cache(const struct sched *sched)
+{
+    return sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0;
 }
 
 void sched_workflow_take_up(struct sched *sched)
 {
-    if (sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0) {
+    if (has_cache(sched)) {
         prompt_cache_take_up(&sched->workflows.cache);
     }
 }
@@ -381,8 +386,15 @@ void sched_workflow_fail_all(struct sched *sched, enum status status, uint64_t n
 
 void sched_doubt_values(struct sched *sched)
 {
-    if (sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0) {
+    if (has_cache(sched)) {
         prompt_cache_doubt(&sched->workflows.cache);
+    }
+}
+
+void sched_doubt_values_for(struct sched *sched, uint32_t damages)
+{
+    if (has_cache(sched)) {
+        prompt_cache_doubt_for(&sched->workflows.cache, damages);
     }
 }
 
@@ -441,7 +453,7 @@ void sched_workflow_check(const struct sched *sched)
             check_one(&table->workflows[i]);
         }
     }
-    if (table->limits.workflows > 0 && sched->workflows.settings.cache_entries > 0) {
+    if (has_cache(sched)) {
         prompt_cache_check(&sched->workflows.cache);
     }
 }

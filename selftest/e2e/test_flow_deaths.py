@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The end of a core, or of an appliance, while a workflow is under way: its client sends the rows
 again that it has not had, and what greedy operators have said already is not computed again where
-the next core has the memory of the one before.
+the next core has the memory and the engines of the one before.
 
 Method: rows stand still between two operators, at a lambda that answers when a file is there.
 """
@@ -12,6 +12,7 @@ import tempfile
 
 from appliance import BUILD, HANG_S, NOISE, Appliance, wait_for
 from test_restart import again, first, kill_all
+from test_worker import flip_weight
 from upgrade import Upgrade, family
 
 ROWS = ("x", "first", "second", "third", "fourth")
@@ -45,10 +46,12 @@ class Held:
             file.write(text)
         return path
 
+    def open(self):
+        self._write("gate", "")
+
     def values(self):
         """Opens the gate; what all rows give, in the rows' order."""
-        with open(self.gate, "w", encoding="utf-8"):
-            pass
+        self.open()
         out, err = self.process.communicate(timeout=HANG_S)
         assert self.process.returncode == 0, err
         self.folder.cleanup()
@@ -93,14 +96,29 @@ def test_values_outlive_the_core():
         check_values_kept(a, held, right, core_restarts=2)
 
 
-def test_values_outlive_an_upgrade():
+def test_after_an_upgrade_they_are_computed_again():
+    """Its engines are others, and no canary judges those before them any more."""
     right = undisturbed()
     with family(NOISE) as a:
         held = Held(a.to)
         at_the_lambda(a)
         b = Upgrade(a, NOISE)
-        wait_for(lambda: b.stats()["values_fetched"] == len(ROWS) - 1, "they are found again")
-        check_values_kept(b, held, right, upgrades=1)
+        at_the_lambda(b)
+        check_values_kept(b, held, right, upgrades=1, calls_accepted=OPERATORS * (len(ROWS) - 1),
+                          values_fetched=0)
+
+
+def test_values_outlive_the_core_after_weights_were_damaged():
+    right = undisturbed()
+    with Appliance(NOISE, "engine.canary=0", "engine.failures=0") as a:
+        flip_weight(a.process.pid)
+        flip_weight(a.worker)
+        wait_for(lambda: a.said("weights are read again digest="), "the weights are read again")
+        a.wait_ready()
+        held = Held(a.to)
+        at_the_lambda(a)
+        kill_core(a)
+        check_values_kept(a, held, right)
 
 
 def test_a_drawn_value_is_drawn_again():
@@ -131,6 +149,12 @@ def test_a_core_that_dies_often_changes_no_value():
     right = undisturbed(tokens=150)
     with Appliance(NOISE, "appliance.core_failures=16") as a:
         held = Held(a.to, tokens=150)
-        for _ in range(8):
-            kill_core(a)                # wherever the workflow is
+        for _ in range(3):
+            kill_core(a)                # wherever the first operators are
+        wait_for(lambda: a.stats()["values_cached"] == len(ROWS) - 1, "all are at the lambda")
+        kill_core(a)
+        wait_for(lambda: a.stats()["values_fetched"] == len(ROWS) - 1, "they are found again")
+        held.open()
+        for _ in range(3):
+            kill_core(a)                # wherever the last ones are
         assert held.values() == right

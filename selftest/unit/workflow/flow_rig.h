@@ -22,7 +22,7 @@ static inline void start_with(struct sched_settings settings, uint32_t cache_ent
         .workflows = FLOWS, .order = WORKFLOW_ORDER_HELIUM, .window = 6, .calls_spared = 4,
         .lambda_us = 50 * BENCH_UNIT, .cache_entries = cache_entries, .cache_tokens = 8192,
         .bos_id = BOS, .eos_id = EOS, .eot_id = CALL_NONE, .kv_tokens = 400, .share_min = 4,
-        .secret = {7}};
+        .source = {.secret = {7}}};
     bench = bench_start(&settings, 200);
 }
 

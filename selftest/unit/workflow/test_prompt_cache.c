@@ -10,9 +10,9 @@ static struct prompt_cache cache;
 
 static void start(void)
 {
-    static const uint8_t secret[32] = {1, 2, 3};
+    const struct prompt_cache_source source = {.secret = {1, 2, 3}};
     struct arena *arena = test_arena();
-    prompt_cache_init(&cache, (struct prompt_cache_counts){ENTRIES, TOKENS}, secret, arena, arena);
+    prompt_cache_init(&cache, (struct prompt_cache_counts){ENTRIES, TOKENS}, &source, arena, arena);
 }
 
 static struct prompt_cache_key key_of(uint64_t domain, uint32_t prompt)
