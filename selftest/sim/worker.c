@@ -340,6 +340,9 @@ void sim_engine_condemn(void *self, uint32_t index, enum world_fault fault)
     struct sim_engine *engine = engine_of(sim, index);
     sim_say(sim, "worker %u is condemned: %s", index,
             fault == WORLD_FAULT_LATE ? "late" : "wrong");
+    /* Should the core die now, the next one meets another worker. */
+    SIM_REQUIRE(sim, fault == WORLD_FAULT_LATE || sim->loop.sched.workflows.cache.known == 0,
+                INVARIANT_WORKFLOW, "values of a worker that is wrong are kept");
     lose_step(sim, engine);
     control_condemn(&engine->view, &engine->control,
                     fault == WORLD_FAULT_LATE ? CONTROL_HUNG : CONTROL_WRONG);
