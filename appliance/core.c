@@ -81,7 +81,6 @@ static void read_orders(const struct control *control, struct loop_orders *order
         .yields = stop == CONTROL_YIELD,
         .load_permille = control->load_permille,
         .core_restarts = atomic_load(&control->core_restarts),
-        .upgrades = control->upgrades,
         .idle_us = control->idle_us,
         .weights_slices = atomic_load(&control->slices),
         .weights_damaged = atomic_load(&control->damages),

@@ -312,7 +312,7 @@ static void answer_operator(struct loop *loop, const struct loop_orders *orders)
         return;
     }
     loop->stats.core_restarts = orders->core_restarts;
-    loop->stats.upgrades = orders->upgrades;
+    loop->stats.upgrades = loop->settings.upgrades;
     loop->stats.log_lines_lost = orders->lines_lost;
     sched_report(&loop->sched);         /* looks at every call: only when a peer asks */
     loop_health(loop, orders, &health);
@@ -350,7 +350,7 @@ static bool engines_are_ready(const struct loop *loop, const struct loop_orders 
             ready += engine_is_ready(engine) && is_proven(loop, engine);
         }
     }
-    bool takes_over = orders->core_restarts > 0 || orders->upgrades > 0;
+    bool takes_over = orders->core_restarts > 0 || loop->settings.upgrades > 0;
     return ready == expected || (takes_over && ready > 0);
 }
 

@@ -70,7 +70,6 @@ struct loop_orders {
     uint64_t idle_us;               /* how long a pass may wait while all is quiet */
     uint32_t load_permille;
     uint32_t core_restarts;         /* before this core */
-    uint32_t upgrades;              /* before this keeper */
     uint32_t weights_slices, weights_damaged;   /* looked at since boot; not what they had been */
     uint32_t lines_lost;            /* of the log, by core and keeper */
     struct engine_orders engines[WORLD_ENGINES_MAX];

@@ -58,7 +58,7 @@ static uint64_t check_of_clock(const struct sched_kept_clock_version *version)
 /* Whatever the number stands for holds from now on. */
 static void hold(uint64_t *number, uint64_t next)
 {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);    /* a death keeps the order of stores */
+    kept_order();
     *number = next;
 }
 

@@ -183,7 +183,6 @@ void sched_init(struct sched *sched, const struct sched_settings *settings,
 void sched_take_up(struct sched *sched, uint64_t now_us)
 {
     sched_program_take_up(sched, now_us);
-    sched_workflow_take_up(sched);
 }
 
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us)

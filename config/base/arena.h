@@ -34,6 +34,13 @@ enum memory_kind {
 };
 const char *memory_kind_name(enum memory_kind kind);
 
+/* Of stores to MEMORY_KEPT: what was stored before is there when what is stored after is. A death
+ * keeps the order in which the processor was told, and no compiler may change it. */
+static inline void kept_order(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
 struct memory_plan_row {
     const char *owner;      /* "net connections": a string constant */
     uint64_t count;

@@ -73,7 +73,7 @@ void net_kept_write(struct net_kept_connection *kept, struct net_kept_version ve
     version.number = kept->number + 1;
     version.check = check_of_version(&version);
     kept->versions[version.number % 2] = version;
-    net_kept_order();
+    kept_order();
     kept->number = version.number;
 }
 

@@ -78,13 +78,13 @@ static inline uint64_t net_kept_next_version(const struct net *net, uint32_t ind
 static inline void net_transfer_ask(struct net_transfer *transfer)
 {
     transfer->asked = transfer->total + 1;
-    net_kept_order();
+    kept_order();
 }
 static inline void net_transfer_count(struct net_transfer *transfer, int64_t count)
 {
-    net_kept_order();
+    kept_order();
     transfer->total += count > 0 ? (uint64_t)count : 0;
-    net_kept_order();
+    kept_order();
     transfer->asked = transfer->total;
 }
 static inline bool net_transfer_is_in_doubt(const struct net_transfer *transfer)
@@ -95,11 +95,11 @@ static inline bool net_transfer_is_in_doubt(const struct net_transfer *transfer)
 static inline void net_kept_act(struct net *net, uint32_t index)
 {
     net->kept.head->acting = index + 1;
-    net_kept_order();
+    kept_order();
 }
 static inline void net_kept_acted(struct net *net, uint32_t index)
 {
-    net_kept_order();
+    kept_order();
     net->kept.head->acting = 0;
     net->kept.of[index].deaths = 0;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "config/base/arena.h"
 #include "config/base/fnv.h"
 
 struct net_span {
@@ -21,13 +22,6 @@ struct net_span {
     uint32_t bytes, done;           /* of the move */
     uint64_t check, next_check;     /* the same, but while a member changes */
 };
-
-/* What was stored before is there when what is stored after is: a death keeps the order in which
- * the processor was told, and no compiler may change it. */
-static inline void net_kept_order(void)
-{
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
 
 static inline uint64_t net_span_check(const struct net_span *span)
 {
@@ -48,11 +42,11 @@ static inline void net_span_become(struct net_span *span, struct net_span next)
 {
     uint64_t check = net_span_check(&next);
     span->next_check = check;
-    net_kept_order();
+    kept_order();
     span->base = next.base;
     span->target = next.target;
     span->done = next.done;
-    net_kept_order();
+    kept_order();
     span->check = check;
 }
 
@@ -82,7 +76,7 @@ static inline void net_span_go_on(struct net_span *span, uint8_t *buffer)
         uint32_t rest = span->bytes - span->done;
         uint32_t part = gap < rest ? (uint32_t)gap : rest;
         memcpy(buffer + span->done, buffer + gap + span->done, part);
-        net_kept_order();
+        kept_order();
         next.done += part;
         net_span_become(span, next);
     }
@@ -97,7 +91,7 @@ static inline void net_span_move(struct net_span *span, uint8_t *buffer, uint64_
     struct net_span next = {.base = span->base, .target = place, .bytes = bytes};
     span->done = 0;
     span->bytes = bytes;
-    net_kept_order();
+    kept_order();
     net_span_become(span, next);
     net_span_go_on(span, buffer);
 }

@@ -50,64 +50,6 @@ void prompt_cache_plan_memory(struct memory_plan *plan, struct prompt_cache_coun
                     (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
 }
 
-/* What was stored before is there when what is stored after is: a death keeps the order. */
-static void keep_order(void)
-{
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
-/* Never 0, which stands for none. */
-static uint64_t check_of_head(const struct prompt_cache_head *head)
-{
-    return fnv_add_words(FNV_START, head->secret, sizeof head->secret) | 1;
-}
-
-static void init_head(struct prompt_cache_head *head, const struct prompt_cache_source *source)
-{
-    bool has_secret = head->check == check_of_head(head);
-    if (!has_secret || head->upgrades != source->upgrades) {
-        head->doubts++;
-        keep_order();
-        head->upgrades = source->upgrades;
-        head->damages = 0;
-    }
-    if (!has_secret) {
-        memcpy(head->secret, source->secret, sizeof head->secret);
-        keep_order();
-        head->check = check_of_head(head);
-    }
-}
-
-void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
-                       const struct prompt_cache_source *source, struct arena *arena,
-                       struct arena *kept)
-{
-    uint32_t entries = counts.entries, chunks = chunks_of(counts.tokens);
-    uint32_t heads = ring_capacity_ceil(entries);
-    *cache = (struct prompt_cache){.entries_count = entries, .chunks_count = chunks,
-                                   .heads_mask = heads - 1, .free_entry = PROMPT_CACHE_NONE,
-                                   .free_chunk = PROMPT_CACHE_NONE};
-    cache->entries = arena_take(arena, entries, sizeof(struct prompt_cache_entry));
-    cache->heads = arena_take(arena, heads, sizeof(uint32_t));
-    cache->free_next = arena_take(arena, chunks, sizeof(uint32_t));
-    cache->head = arena_take(kept, 1, sizeof(struct prompt_cache_head));
-    cache->values = arena_take(kept, entries, sizeof(struct prompt_cache_value));
-    cache->chunk_next = arena_take(kept, chunks, sizeof(uint32_t));
-    cache->tokens = arena_take(kept, (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
-    init_head(cache->head, source);
-    for (uint32_t i = 0; i < heads; i++) {
-        cache->heads[i] = PROMPT_CACHE_NONE;
-    }
-    for (uint32_t i = entries; i-- > 0;) {
-        cache->entries[i] = (struct prompt_cache_entry){.hash_next = cache->free_entry};
-        cache->free_entry = i;
-    }
-    for (uint32_t i = chunks; i-- > 0;) {
-        cache->free_next[i] = cache->free_chunk;
-        cache->free_chunk = i;
-    }
-}
-
 /* ---- the hash table -------------------------------------------------------------------------- */
 
 static uint32_t *head_of(const struct prompt_cache *cache, const struct prompt_cache_key *key)
@@ -168,7 +110,7 @@ static void forget(struct prompt_cache *cache, uint32_t index)
     struct prompt_cache_entry *entry = &cache->entries[index];
     uint32_t *link = head_of(cache, &cache->values[index].key);
     cache->values[index].check = 0;
-    keep_order();
+    kept_order();
     if (entry->state == PROMPT_CACHE_KNOWN) {
         unlink_known(cache, index);
         free_chunks(cache, index);
@@ -334,7 +276,7 @@ void prompt_cache_fill(struct prompt_cache *cache, uint32_t index, const uint32_
         link = &cache->chunk_next[chunk];
     }
     value->tokens = count;
-    keep_order();
+    kept_order();
     value->check = check_of_value(cache, index);
     know(cache, index);
 }
@@ -364,7 +306,7 @@ uint32_t prompt_cache_read(struct prompt_cache *cache, uint32_t index, uint32_t 
 void prompt_cache_doubt(struct prompt_cache *cache)
 {
     cache->head->doubts++;          /* with one store: a death leaves none of them */
-    keep_order();
+    kept_order();
     for (uint32_t i = 0; i < cache->entries_count; i++) {
         if (cache->entries[i].state == PROMPT_CACHE_KNOWN) {
             forget(cache, i);
@@ -378,12 +320,12 @@ void prompt_cache_doubt_for(struct prompt_cache *cache, uint64_t damages)
 {
     if (cache->head->damages != damages) {
         prompt_cache_doubt(cache);
-        keep_order();
+        kept_order();
         cache->head->damages = damages;
     }
 }
 
-/* ---- what a core has left -------------------------------------------------------------------- */
+/* ---- the beginning, and what a core has left ------------------------------------------------- */
 
 #define TAKEN (PROMPT_CACHE_NONE - 1)   /* in free_next: a value has the chunk */
 
@@ -421,10 +363,9 @@ static bool take_chunks(struct prompt_cache *cache, const struct prompt_cache_va
     return taken == count;
 }
 
-void prompt_cache_take_up(struct prompt_cache *cache)
+/* All that is there is KNOWN or free. */
+static void take_up(struct prompt_cache *cache)
 {
-    ASSERT(cache->known == 0 && cache->domains_count == 0);
-    cache->free_entry = cache->free_chunk = PROMPT_CACHE_NONE;
     for (uint32_t i = cache->entries_count; i-- > 0;) {
         struct prompt_cache_value *value = &cache->values[i];
         if (is_whole(cache, i) && prompt_cache_find(cache, &value->key) == PROMPT_CACHE_NONE &&
@@ -443,6 +384,51 @@ void prompt_cache_take_up(struct prompt_cache *cache)
             cache->free_chunk = i;
         }
     }
+}
+
+/* Never 0, which stands for none. */
+static uint64_t check_of_head(const struct prompt_cache_head *head)
+{
+    return fnv_add_words(FNV_START, head->secret, sizeof head->secret) | 1;
+}
+
+static void init_head(struct prompt_cache_head *head, const struct prompt_cache_source *source)
+{
+    bool has_secret = head->check == check_of_head(head);
+    if (!has_secret || head->upgrades != source->upgrades) {
+        head->doubts++;
+        kept_order();
+        head->upgrades = source->upgrades;
+        head->damages = 0;
+    }
+    if (!has_secret) {
+        memcpy(head->secret, source->secret, sizeof head->secret);
+        kept_order();
+        head->check = check_of_head(head);
+    }
+}
+
+void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
+                       const struct prompt_cache_source *source, struct arena *arena,
+                       struct arena *kept)
+{
+    uint32_t entries = counts.entries, chunks = chunks_of(counts.tokens);
+    uint32_t heads = ring_capacity_ceil(entries);
+    *cache = (struct prompt_cache){.entries_count = entries, .chunks_count = chunks,
+                                   .heads_mask = heads - 1, .free_entry = PROMPT_CACHE_NONE,
+                                   .free_chunk = PROMPT_CACHE_NONE};
+    cache->entries = arena_take(arena, entries, sizeof(struct prompt_cache_entry));
+    cache->heads = arena_take(arena, heads, sizeof(uint32_t));
+    cache->free_next = arena_take(arena, chunks, sizeof(uint32_t));
+    cache->head = arena_take(kept, 1, sizeof(struct prompt_cache_head));
+    cache->values = arena_take(kept, entries, sizeof(struct prompt_cache_value));
+    cache->chunk_next = arena_take(kept, chunks, sizeof(uint32_t));
+    cache->tokens = arena_take(kept, (uint64_t)chunks * PROMPT_CACHE_CHUNK, sizeof(uint32_t));
+    init_head(cache->head, source);
+    for (uint32_t i = 0; i < heads; i++) {
+        cache->heads[i] = PROMPT_CACHE_NONE;
+    }
+    take_up(cache);
 }
 
 /* ---- reporting ------------------------------------------------------------------------------- */

@@ -76,13 +76,10 @@ struct prompt_cache_source {
 };
 
 void prompt_cache_plan_memory(struct memory_plan *plan, struct prompt_cache_counts counts);
-/* Empty. */
+/* With what is whole of the values that a core has left in `kept`. Cost: all tokens. */
 void prompt_cache_init(struct prompt_cache *cache, struct prompt_cache_counts counts,
                        const struct prompt_cache_source *source, struct arena *arena,
                        struct arena *kept);
-/* What is whole of the values that a core has left in `kept` is KNOWN again. The cache is empty.
- * Cost: all tokens. */
-void prompt_cache_take_up(struct prompt_cache *cache);
 /* Of a greedy call with this prompt. Cost: that of an HMAC over it. */
 struct prompt_cache_key prompt_cache_key(const struct prompt_cache *cache, uint64_t domain,
                                          const struct workflow_node *node, const uint32_t *prompt,

@@ -258,7 +258,7 @@ static bool find_value(struct sched *sched, struct sched_instance of,
 
 static bool is_cached(const struct sched *sched, const struct workflow_node *node)
 {
-    return node->call.sampling.temperature == 0 && sched->workflows.settings.cache_entries > 0;
+    return node->call.sampling.temperature == 0 && sched->workflows.cache.entries_count > 0;
 }
 
 /* False when nothing more can be done for the workflow in this pass. */

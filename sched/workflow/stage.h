@@ -28,7 +28,7 @@ struct sched_workflow_settings {
     uint32_t calls_spared;          /* slots of calls that workflows leave to others */
     uint64_t lambda_us;             /* a client answers within this time */
     uint64_t call_deadline_us;      /* of each call; 0: none */
-    uint32_t cache_entries, cache_tokens;
+    struct prompt_cache_counts cache;
     uint32_t bos_id, eos_id, eot_id;        /* of the model; CALL_NONE: it has none */
     struct prompt_cache_source source;      /* of the values in the prompt cache */
     uint32_t kv_tokens, share_min;  /* of the cost model: an engine's KV, and a block of it */
@@ -55,14 +55,12 @@ struct sched_settings;
 
 struct options;
 struct limits;
-/* BOOT_ONLY. All that options say; their source and the model's tokens are the caller's to add. */
+/* BOOT_ONLY. All that options say; `source` and the model's tokens are the caller's to add. */
 void sched_workflow_settings_fill(struct sched_workflow_settings *settings,
                                   const struct options *options, const struct limits *limits);
 void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
 void sched_workflow_init(struct sched *sched, struct workflow_table *table, struct arena *arena,
                          struct arena *kept);
-/* What a core has left: the values of the prompt cache. */
-void sched_workflow_take_up(struct sched *sched);
 /* What net asks for. */
 void sched_workflow_command(struct sched *sched, const struct command *command, uint64_t now_us);
 /* A call of a workflow has ended, however; the next pass looks at it. O(1). */

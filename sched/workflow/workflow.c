@@ -42,17 +42,12 @@ void sched_workflow_settings_fill(struct sched_workflow_settings *settings,
         .calls_spared = spared,
         .lambda_us = options->workflow_lambda.number,
         .call_deadline_us = options->limits_call_deadline.number,
-        .cache_entries = (uint32_t)options->workflow_cache.number,
-        .cache_tokens = (uint32_t)options->workflow_cache_tokens.number,
+        .cache = {.entries = (uint32_t)options->workflow_cache.number,
+                  .tokens = (uint32_t)options->workflow_cache_tokens.number},
         .bos_id = CALL_NONE, .eos_id = CALL_NONE, .eot_id = CALL_NONE,
         .kv_tokens = limits->kv_blocks * limits->kv_block_tokens,
         .share_min = limits->kv_block_tokens,
     };
-}
-
-static struct prompt_cache_counts cache_counts(const struct sched_workflow_settings *settings)
-{
-    return (struct prompt_cache_counts){settings->cache_entries, settings->cache_tokens};
 }
 
 void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_settings *settings)
@@ -65,8 +60,8 @@ void sched_workflow_plan_memory(struct memory_plan *plan, const struct sched_set
     memory_plan_add(plan, MEMORY_CORE, "workflow prompt", settings->context_tokens,
                     sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_CORE, "workflow optimiser", 1, sizeof(struct workflow_optimiser));
-    if (own->cache_entries > 0) {
-        prompt_cache_plan_memory(plan, cache_counts(own));
+    if (own->cache.entries > 0) {
+        prompt_cache_plan_memory(plan, own->cache);
     }
 }
 
@@ -84,20 +79,8 @@ void sched_workflow_init(struct sched *sched, struct workflow_table *table, stru
     workflows->ended = arena_take(arena, sched->settings.calls, sizeof(uint32_t));
     workflows->prompt = arena_take(arena, sched->settings.context_tokens, sizeof(uint32_t));
     workflows->optimiser = arena_take(arena, 1, sizeof(struct workflow_optimiser));
-    if (own->cache_entries > 0) {
-        prompt_cache_init(&workflows->cache, cache_counts(own), &own->source, arena, kept);
-    }
-}
-
-static bool has_cache(const struct sched *sched)
-{
-    return sched->workflows.table != NULL && sched->workflows.settings.cache_entries > 0;
-}
-
-void sched_workflow_take_up(struct sched *sched)
-{
-    if (has_cache(sched)) {
-        prompt_cache_take_up(&sched->workflows.cache);
+    if (own->cache.entries > 0) {
+        prompt_cache_init(&workflows->cache, own->cache, &own->source, arena, kept);
     }
 }
 
@@ -382,6 +365,11 @@ void sched_workflow_fail_all(struct sched *sched, enum status status, uint64_t n
         }
     }
     sched_workflow_pass(sched, now_us);
+}
+
+static bool has_cache(const struct sched *sched)
+{
+    return sched->workflows.cache.entries_count > 0;
 }
 
 void sched_doubt_values(struct sched *sched)

@@ -23,7 +23,7 @@ FLOW = ("agentix-flow 1\n"
         "llm b max=30 ignore-eos=1 = \"And: \" hold\n"
         "output a b\n")
 HOLD = "#!/bin/sh\nuntil [ -e '%s' ]; do sleep 0.05; done\nexec cat\n"
-OPERATORS = 2                   # that are calls
+COUNT = len(ROWS) - 1           # of rows; each has two calls
 
 
 class Held:
@@ -60,7 +60,7 @@ class Held:
 
 def at_the_lambda(a):
     """The rows are, all of them."""
-    wait_for(lambda: a.stats()["calls_completed"] == len(ROWS) - 1 and a.stats()["calls_open"] == 0,
+    wait_for(lambda: a.stats()["calls_completed"] == COUNT and a.stats()["calls_open"] == 0,
              "each row has its first value")
 
 
@@ -76,9 +76,10 @@ def kill_core(a):
     a.wait_ready()
 
 
-def check_values_kept(a, held, right, **expected):
-    rows = len(ROWS) - 1
-    expected = {"calls_accepted": rows, "values_fetched": rows, **expected}
+def check_end(a, held, right, found, **expected):
+    """All is as it should be; the first values were `found`, or computed again."""
+    expected |= {"values_fetched": COUNT if found else 0,
+                 "calls_accepted": COUNT if found else 2 * COUNT}
     assert held.values() == right
     stats = a.stats()
     assert {name: stats[name] for name in expected} == expected, expected
@@ -91,9 +92,9 @@ def test_values_outlive_the_core():
         at_the_lambda(a)
         for _ in range(2):
             kill_core(a)
-            wait_for(lambda: a.stats()["values_fetched"] == len(ROWS) - 1, "they are found again")
-            assert a.stats()["values_cached"] == len(ROWS) - 1
-        check_values_kept(a, held, right, core_restarts=2)
+            wait_for(lambda: a.stats()["values_fetched"] == COUNT, "they are found again")
+            assert a.stats()["values_cached"] == COUNT
+        check_end(a, held, right, found=True, core_restarts=2)
 
 
 def test_after_an_upgrade_they_are_computed_again():
@@ -104,8 +105,7 @@ def test_after_an_upgrade_they_are_computed_again():
         at_the_lambda(a)
         b = Upgrade(a, NOISE)
         at_the_lambda(b)
-        check_values_kept(b, held, right, upgrades=1, calls_accepted=OPERATORS * (len(ROWS) - 1),
-                          values_fetched=0)
+        check_end(b, held, right, found=False, upgrades=1)
 
 
 def test_values_outlive_the_core_after_weights_were_damaged():
@@ -118,7 +118,7 @@ def test_values_outlive_the_core_after_weights_were_damaged():
         held = Held(a.to)
         at_the_lambda(a)
         kill_core(a)
-        check_values_kept(a, held, right)
+        check_end(a, held, right, found=True)
 
 
 def test_a_drawn_value_is_drawn_again():
@@ -129,8 +129,7 @@ def test_a_drawn_value_is_drawn_again():
         at_the_lambda(a)
         kill_core(a)
         at_the_lambda(a)
-        check_values_kept(a, held, right, calls_accepted=OPERATORS * (len(ROWS) - 1),
-                          values_fetched=0)
+        check_end(a, held, right, found=False)
 
 
 def test_where_nothing_is_kept_all_is_computed_again():
@@ -141,8 +140,7 @@ def test_where_nothing_is_kept_all_is_computed_again():
     kill_all(a)
     with again(a, NOISE) as b:
         at_the_lambda(b)
-        check_values_kept(b, held, right, calls_accepted=OPERATORS * (len(ROWS) - 1),
-                          values_fetched=0)
+        check_end(b, held, right, found=False)
 
 
 def test_a_core_that_dies_often_changes_no_value():
@@ -151,9 +149,9 @@ def test_a_core_that_dies_often_changes_no_value():
         held = Held(a.to, tokens=150)
         for _ in range(3):
             kill_core(a)                # wherever the first operators are
-        wait_for(lambda: a.stats()["values_cached"] == len(ROWS) - 1, "all are at the lambda")
+        wait_for(lambda: a.stats()["values_cached"] == COUNT, "all are at the lambda")
         kill_core(a)
-        wait_for(lambda: a.stats()["values_fetched"] == len(ROWS) - 1, "they are found again")
+        wait_for(lambda: a.stats()["values_fetched"] == COUNT, "they are found again")
         held.open()
         for _ in range(3):
             kill_core(a)                # wherever the last ones are

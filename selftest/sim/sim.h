@@ -169,13 +169,14 @@ void sim_routes_init(struct sim *sim);
 void sim_routes_poll(struct sim *sim, uint32_t engine, enum world_engine result);
 void sim_routes_take_in(struct sim *sim);
 
-/* lockstep.c */
-void sim_lockstep_init(struct sim *sim);
 /* The engines, of this core or of one before it. */
 static inline bool sim_has_failed(const struct sim *sim)
 {
     return sim->loop.sched.engine_failed || sim->had_failed;
 }
+
+/* lockstep.c */
+void sim_lockstep_init(struct sim *sim);
 /* True when the scheduler has not taken the call: net may have made FAILED of that. */
 static inline bool sim_was_refused(const struct call *call)
 {

@@ -20,7 +20,7 @@ static inline void start_with(struct sched_settings settings, uint32_t cache_ent
 {
     settings.workflow = (struct sched_workflow_settings){
         .workflows = FLOWS, .order = WORKFLOW_ORDER_HELIUM, .window = 6, .calls_spared = 4,
-        .lambda_us = 50 * BENCH_UNIT, .cache_entries = cache_entries, .cache_tokens = 8192,
+        .lambda_us = 50 * BENCH_UNIT, .cache = {cache_entries, 8192},
         .bos_id = BOS, .eos_id = EOS, .eot_id = CALL_NONE, .kv_tokens = 400, .share_min = 4,
         .source = {.secret = {7}}};
     bench = bench_start(&settings, 200);

@@ -51,7 +51,6 @@ static void begin_core_of(struct prompt_cache_counts counts)
     const struct prompt_cache_source source = {.secret = {++cores}, .upgrades = upgrades};
     prompt_cache_init(&cache, counts, &source, test_arena(), &arena);
     words = (uint32_t)(arena.used_bytes / sizeof *kept);
-    prompt_cache_take_up(&cache);
     prompt_cache_check(&cache);
     fill_keys();
 }
@@ -61,10 +60,15 @@ static void begin_core(void)
     begin_core_of((struct prompt_cache_counts){ENTRIES, TOKENS});
 }
 
-static void begin(void)
+static void begin_of(struct prompt_cache_counts counts)
 {
     memset(kept, 0, sizeof kept);
-    begin_core();
+    begin_core_of(counts);
+}
+
+static void begin(void)
+{
+    begin_of((struct prompt_cache_counts){ENTRIES, TOKENS});
 }
 
 /* One in four values is that of other prompts, too. */
@@ -263,8 +267,7 @@ static void test_no_two_values_have_one_chunk(void **state)
 {
     const struct prompt_cache_counts counts = {2, PROMPT_CACHE_CHUNK};
     (void)state;
-    memset(kept, 0, sizeof kept);
-    begin_core_of(counts);
+    begin_of(counts);
     keep(1, 4, 1);
     struct prompt_cache_value first = cache.values[0];
     assert_int_not_equal(first.check, 0);
@@ -283,8 +286,7 @@ static void test_the_chunks_of_no_value_are_free(void **state)
 {
     const struct prompt_cache_counts counts = {2, 2 * PROMPT_CACHE_CHUNK};
     (void)state;
-    memset(kept, 0, sizeof kept);
-    begin_core_of(counts);
+    begin_of(counts);
     keep(1, 4, PROMPT_CACHE_CHUNK + 1);
     struct prompt_cache_value first = cache.values[0];
     uint32_t second_chunk = cache.chunk_next[first.first_chunk];
@@ -304,8 +306,7 @@ static void test_no_value_is_there_twice(void **state)
 {
     const struct prompt_cache_counts counts = {2, PROMPT_CACHE_CHUNK};
     (void)state;
-    memset(kept, 0, sizeof kept);
-    begin_core_of(counts);
+    begin_of(counts);
     keep(1, 10, 0);
     struct prompt_cache_value first = cache.values[0];
     keep(1, 11, 0);
