@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "config/base/bounds.h"
-#include "kernels/engine_state.h"
+#include "kernels/round/piece.h"
 
 /* ---- which slots attend together ---- */
 
@@ -206,9 +206,10 @@ static void unit_attend(const struct unit *u, uint32_t layer)
         .head_dim = k->shape.head_dim,
         .block_tokens = k->settings.kv_block_tokens,
         .type = k->settings.kv_type,
-        .block_bytes = k->kv_block_bytes,
-        .keys = kernels_keys(k, layer, u->kv_head),
-        .values = kernels_values(k, layer, u->kv_head),
+        .keys = kernels_keys(k, 0, layer, u->kv_head).at,
+        .values = kernels_values(k, 0, layer, u->kv_head).at,
+        .keys_bytes = k->keys_bytes,
+        .values_bytes = k->values_bytes,
         .scores_stride = kernels_scores_stride(u->bundle->tokens),
     };
     rows_fill(u, rows, &a);

@@ -106,17 +106,14 @@ static uint64_t scratch_place(struct kernels_scratch *scratch, const struct kern
     return end;
 }
 
-/* A KV block is padded to a multiple of what one step of the copy takes. */
 static void kv_sizes(struct kernels *k)
 {
     const struct model_shape *s = &k->shape;
-    uint64_t multiple = KERNELS_COPY_FLOATS * sizeof(float);
     k->keys_bytes = kernels_kv_keys_bytes(k->settings.kv_type, s->head_dim,
                                           k->settings.kv_block_tokens);
     k->values_bytes = kernels_kv_values_bytes(k->settings.kv_type, s->head_dim,
                                               k->settings.kv_block_tokens);
-    uint64_t block = (k->keys_bytes + k->values_bytes) * s->layers * s->kv_heads;
-    k->kv_block_bytes = (block + multiple - 1) / multiple * multiple;
+    k->kv_block_bytes = (k->keys_bytes + k->values_bytes) * s->layers * s->kv_heads;
 }
 
 /* Room for the longest row in any case, and for the longest bundle up to KERNELS_SCORES_FLOATS. */

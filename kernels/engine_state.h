@@ -85,10 +85,10 @@ struct kernels {
     const struct kernels_ops *ops;
     volatile uint64_t *heartbeat;
 
-    uint8_t *kv;            /* [KV block][layer]{[kv_head][keys_bytes], [kv_head][values_bytes]} */
-    uint8_t *kv_host;       /* the same, from block settings.kv_blocks on */
+    uint8_t *kv;            /* [layer][kv_head]{[KV block][keys_bytes], [KV block][values_bytes]} */
+    uint8_t *kv_host;       /* the same, of the blocks from settings.kv_blocks on */
     uint64_t keys_bytes, values_bytes;      /* of a head in a KV block */
-    uint64_t kv_block_bytes;
+    uint64_t kv_block_bytes;                /* of all its pieces (round/piece.h) */
     uint64_t scores_floats;             /* per thread */
     float attention_scale;              /* 1 / sqrt(head_dim) */
     float *rope;                        /* (context_tokens, rope_dim / 2, {cos, sin}) */
@@ -150,19 +150,6 @@ static inline uint32_t kernels_bundle_rows(const struct model_shape *shape)
 {
     uint32_t rows = KERNELS_BUNDLE_ROWS / kernels_group(shape);
     return rows > 1 ? rows : 1;
-}
-
-/* Where the keys, and the values, of a KV head begin in KV block 0. */
-static inline uint8_t *kernels_keys(const struct kernels *k, uint32_t layer, uint32_t kv_head)
-{
-    uint64_t heads = (uint64_t)layer * k->shape.kv_heads;
-    return k->kv + heads * (k->keys_bytes + k->values_bytes) + kv_head * k->keys_bytes;
-}
-static inline uint8_t *kernels_values(const struct kernels *k, uint32_t layer, uint32_t kv_head)
-{
-    uint64_t heads = (uint64_t)layer * k->shape.kv_heads;
-    return k->kv + heads * (k->keys_bytes + k->values_bytes) +
-           k->shape.kv_heads * k->keys_bytes + kv_head * k->values_bytes;
 }
 
 /* The columns of one head within a share of columns. */

@@ -10,11 +10,11 @@
  * recomputed. How: every output number is summed in one fixed order (a vector lane is an output,
  * never a part of a sum that depends on the batch), and a sum is never split between threads.
  *
- * KV is block-major: [KV block][layer][K|V][kv_head][...], a block is one contiguous extent. The
- * inner order of K is [head_dim][token] (lanes are tokens), that of V is [token][head_dim] (lanes
- * are channels). Numbers are floats, halves, or levels of eight bits: then the scales of the head's
- * tokens follow in its part of the block, so that a copy of a block is one of bytes for all types.
- * Blocks of the host tier have the same layout and lie in an array of their own.
+ * KV is [layer][kv_head][K|V][KV block][...]: what a head has of neighbouring blocks lies together
+ * (round/piece.h). The inner order of K is [head_dim][token] (lanes are tokens), that of V is
+ * [token][head_dim] (lanes are channels). Numbers are floats, halves, or levels of eight bits: then
+ * the scales of the head's tokens follow in its piece of the block, so that a copy of a block is
+ * one of bytes for all types. Blocks of the host tier have the same layout, in memory of their own.
  */
 #include <stdbool.h>
 #include <stdint.h>

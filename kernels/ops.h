@@ -16,7 +16,7 @@
 #include "kernels/matrix.h"
 #include "kernels/round/kv.h"
 
-#define KERNELS_COPY_FLOATS  128u       /* every KV block is a multiple of it: engine.c pads it */
+#define KERNELS_COPY_FLOATS  128u       /* what one turn of the copy takes */
 #define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
 #define KERNELS_BUNDLE_ROWS  48u        /* the most that attend together */
 
@@ -134,7 +134,7 @@ struct kernels_attending {
 
 /* Rows that attend together, at one KV head and the query heads that share it. Neighbours with the
  * same KV blocks may read them once for all; no row's result depends on the others. `keys` and
- * `values` point into block 0 of the pool. */
+ * `values` are those of KV block 0, and those of the next block follow. */
 struct kernels_attention {
     const struct kernels_attending *rows;
     uint32_t rows_count;        /* 1 .. KERNELS_BUNDLE_ROWS */
@@ -142,13 +142,13 @@ struct kernels_attention {
     uint32_t head_dim;
     uint32_t block_tokens;      /* a multiple of KERNELS_OCTET */
     enum kernels_kv_type type;  /* of keys and values; floats hold each number exactly */
-    uint64_t block_bytes;       /* from one KV block to the next */
     /* Of a block. Keys that are levels are (head_dim / 2, block_tokens, 2): the low eight of nine
      * bits. What levels need besides follows at number kernels_kv_numbers(). For keys: the ninth
      * bits, which are signs, in the same order, the lowest bit of a byte first; then a step, and
      * then a middle, for each token, halves. For values: the scales, a float for each token. */
     const void *keys;           /* (head_dim, block_tokens) */
     const void *values;         /* (block_tokens, lanes of a head) */
+    uint64_t keys_bytes, values_bytes;      /* of a block */
     uint64_t scores_stride;     /* covers whole stretches */
 };
 

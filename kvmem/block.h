@@ -29,6 +29,7 @@ enum kvmem_state {
 };
 
 #define KVMEM_BLOCK_TOKENS_MAX 4095u
+#define KVMEM_CLUSTER              8u   /* neighbours on the device that calls try not to share */
 
 struct kvmem_block {
     uint64_t identity;              /* of the content */
@@ -209,33 +210,9 @@ void kvmem_name_clear(struct kvmem *kv, uint32_t block);
 /* The content moves on: `to` takes the name of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 
-/* tier.c: the lists of both tiers. */
-/* An unnamed block in no list becomes FREE. */
-void kvmem_tier_release(struct kvmem *kv, uint32_t block);
-/* The free block that is handed out next, in no list any more. There is one. */
-uint32_t kvmem_tier_pop(struct kvmem *kv, struct kvmem_tier *tier);
-/* A named block in no list becomes CACHED, in its place by shelf and age. */
-void kvmem_tier_cache(struct kvmem *kv, uint32_t block);
-void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
-/* One more table holds this full block of the device, CACHED or SHARED. */
-void kvmem_tier_share(struct kvmem *kv, uint32_t block);
-/* The oldest content of the shelf that is needed least, or KVMEM_BLOCK_NONE. */
-uint32_t kvmem_tier_least(const struct kvmem *kv, const struct kvmem_tier *tier);
-/* The need of the shelf has changed, or its oldest content there: its place in the heaps. */
-void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf);
-/* The account has more contents there, or another minimum: whether it is within that. */
-void kvmem_tier_judge(struct kvmem *kv, struct kvmem_tier *tier, uint32_t account);
-/* What lies on one shelf comes to lie on the other, before and not younger than what is there.
- * Neither is wanted. O(what lies on the first). */
-void kvmem_tier_splice(struct kvmem *kv, struct kvmem_tier *tier, uint32_t from, uint32_t to);
-/* The content of `from`, in no list, is CACHED in `to`, in its place by shelf and age. */
-void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to);
-/* A LEAVING block of the host that has a mirror is the youngest MIRROR. */
-void kvmem_tier_mirror(struct kvmem *kv, uint32_t block);
-/* A MIRROR is in no list any more. */
-void kvmem_tier_unmirror(struct kvmem *kv, uint32_t block);
-
 /* share.c: what accounts have for themselves. */
+/* The content of the device goes before its time for no call but its account's. */
+bool kvmem_share_withholds(const struct kvmem *kv, uint32_t block, uint32_t account);
 /* The content of the device that goes for a call of this account, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_share_least(const struct kvmem *kv, uint32_t account);
 void kvmem_share_reset(struct kvmem_tier *tier);
@@ -275,6 +252,9 @@ void kvmem_room_free(struct kvmem *kv, uint32_t block);
 void kvmem_room_forget(struct kvmem *kv, uint32_t block);
 /* A CACHED block of the device loses its content, to the host if there is room; in no list then. */
 void kvmem_room_evict(struct kvmem *kv, uint32_t block);
-/* A device block without content, in no list, for a call of this account. There is one:
- * kvmem_available() > 0. */
-uint32_t kvmem_room_take(struct kvmem *kv, uint32_t account);
+/* So many blocks are free at least. Contents go end first, so a call that takes its blocks one by
+ * one would get each cluster backwards. kvmem_available() allows it. */
+void kvmem_room_make(struct kvmem *kv, uint32_t account, uint32_t blocks);
+/* A device block without content, in no list, for a call of this account, whose last block is
+ * `before`, or KVMEM_BLOCK_NONE. There is one: kvmem_available() > 0. */
+uint32_t kvmem_room_take(struct kvmem *kv, uint32_t account, uint32_t before);

@@ -11,7 +11,7 @@
  * Bounds: O(blocks of the call).
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 #define TABLE_POISON UINT32_MAX     /* what a released entry of a table holds */
 

@@ -75,22 +75,47 @@ static void check_mirror(const struct kvmem *kv, uint32_t index)
     }
 }
 
-/* The states of a tier against its lists. A shelf too many: the free ones. */
+/* Free blocks: `is_whole`, those of clusters of which no block is taken. */
+static void check_free(const struct kvmem *kv, const struct kvmem_tier *tier, bool is_whole)
+{
+    const struct kvmem_list *list = is_whole ? &tier->whole : &tier->free;
+    uint32_t before = KVMEM_BLOCK_NONE;
+    uint32_t count = 0;
+    for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
+        ASSERT(++count <= list->count);
+        ASSERT(i - tier->first < tier->count);
+        ASSERT(kv->blocks[i].state == KVMEM_FREE && kv->blocks[i].prev == before);
+        ASSERT(tier == &kv->host ||
+               (kv->cluster_free[i / KVMEM_CLUSTER] == KVMEM_CLUSTER) == is_whole);
+        before = i;
+    }
+    ASSERT(count == list->count && list->tail == before);
+}
+
+static void check_clusters(const struct kvmem *kv)
+{
+    for (uint32_t first = 0; first < kv->device.count; first += KVMEM_CLUSTER) {
+        uint32_t free = 0;
+        for (uint32_t i = first; i < first + KVMEM_CLUSTER && i < kv->device.count; i++) {
+            free += kv->blocks[i].state == KVMEM_FREE;
+        }
+        ASSERT(kv->cluster_free[first / KVMEM_CLUSTER] == free);
+    }
+}
+
+/* The states of a tier against its lists. */
 static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t shelf)
 {
-    bool is_free = shelf == kvmem_shelves(&kv->settings);
-    const struct kvmem_list *list = is_free ? &tier->free : kvmem_contents(kv, tier, shelf);
+    const struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
     uint32_t before = KVMEM_BLOCK_NONE;
     uint32_t count = 0;
     for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
         const struct kvmem_block *block = &kv->blocks[i];
         ASSERT(++count <= list->count);
         ASSERT(i - tier->first < tier->count);
-        ASSERT(block->state == (is_free ? KVMEM_FREE : KVMEM_CACHED));
-        ASSERT(is_free || block->shelf == shelf);
+        ASSERT(block->state == KVMEM_CACHED && block->shelf == shelf);
         ASSERT(block->prev == before);
-        ASSERT(is_free || before == KVMEM_BLOCK_NONE ||
-               kv->blocks[before].used_us <= block->used_us);
+        ASSERT(before == KVMEM_BLOCK_NONE || kv->blocks[before].used_us <= block->used_us);
         before = i;
     }
     ASSERT(count == list->count);
@@ -142,7 +167,8 @@ static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
     check_mirrors(kv, tier);
     ASSERT(in_state[KVMEM_MIRROR] == tier->mirrors.count);
     uint32_t cached[2] = {0};
-    check_list(kv, tier, kvmem_shelves(&kv->settings));
+    check_free(kv, tier, false);
+    check_free(kv, tier, true);
     for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
         check_list(kv, tier, shelf);
         check_shelf(kv, tier, shelf);
@@ -152,7 +178,7 @@ static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
     heap_check(&tier->needs);
     heap_check(&tier->ages[false]);
     heap_check(&tier->ages[true]);
-    ASSERT(in_state[KVMEM_FREE] == tier->free.count);
+    ASSERT(in_state[KVMEM_FREE] == tier->free.count + tier->whole.count);
     ASSERT(in_state[KVMEM_CACHED] == cached[false] + cached[true]);
     ASSERT(cached[false] == tier->cached_count[false] && cached[true] == tier->cached_count[true]);
 }
@@ -239,6 +265,7 @@ void kvmem_check(const struct kvmem *kv)
     ASSERT(kv->device.first == 0);
     ASSERT(kv->host.first == kv->device.count + kv->settings.aside_blocks);
     ASSERT(kv->host.first + kv->host.count == kv->blocks_count);
+    check_clusters(kv);
     check_tier(kv, &kv->device);
     check_tier(kv, &kv->host);
     check_hash(kv);

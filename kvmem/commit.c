@@ -17,7 +17,7 @@
  * Why is the copy source not held until the commit: move.c.
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 static void count_answer(struct kvmem *kv, const struct kvmem_answer *answer)
 {
@@ -26,10 +26,15 @@ static void count_answer(struct kvmem *kv, const struct kvmem_answer *answer)
     kv->counters.found_tokens += answer->positions;
 }
 
+static uint32_t before_of(const uint32_t *table, uint32_t index)
+{
+    return index > 0 ? table[index - 1] : KVMEM_BLOCK_NONE;
+}
+
 /* What was found at this index of the table is worth a first look next time. */
 static void remember(struct kvmem *kv, const uint32_t *table, uint32_t index)
 {
-    kvmem_remember_after(kv, index > 0 ? table[index - 1] : KVMEM_BLOCK_NONE, table[index]);
+    kvmem_remember_after(kv, before_of(table, index), table[index]);
 }
 
 /* The found block leaves its list for the call's table. */
@@ -55,10 +60,11 @@ static void take_found(struct kvmem *kv, const uint32_t *table, uint32_t index, 
     }
 }
 
-/* A device block that is one call's alone, whatever it holds. */
-static uint32_t take_private(struct kvmem *kv, uint32_t account)
+/* A device block that is one call's alone, whatever it holds; `before`: the one before it in the
+ * call's table, or KVMEM_BLOCK_NONE. */
+static uint32_t take_private(struct kvmem *kv, uint32_t account, uint32_t before)
 {
-    uint32_t block = kvmem_room_take(kv, account);
+    uint32_t block = kvmem_room_take(kv, account, before);
     kv->blocks[block].state = KVMEM_PRIVATE;
     kv->blocks[block].references = 1;
     kv->blocks[block].begun = 0;
@@ -66,13 +72,13 @@ static uint32_t take_private(struct kvmem *kv, uint32_t account)
 }
 
 /* The host block's content goes to the device; the call's table names that block from now on. */
-static void bring_in(struct kvmem *kv, uint32_t *entry, uint32_t account)
+static void bring_in(struct kvmem *kv, uint32_t *table, uint32_t index, uint32_t account)
 {
-    uint32_t from = *entry;
+    uint32_t from = table[index];
     bool is_full = kv->blocks[from].fill == kv->settings.block_tokens;
     ASSERT(kv->blocks[from].state == KVMEM_LEAVING);
     ASSERT(kv->blocks[from].move == KVMEM_BLOCK_NONE);
-    uint32_t to = take_private(kv, account);
+    uint32_t to = take_private(kv, account, before_of(table, index));
     kvmem_name_pass(kv, from, to);
     if (is_full) {
         kv->blocks[to].state = KVMEM_SHARED;
@@ -81,7 +87,7 @@ static void bring_in(struct kvmem *kv, uint32_t *entry, uint32_t account)
         kvmem_name_clear(kv, to);       /* the call goes on writing in it */
     }
     kvmem_move_add(kv, from, to);
-    *entry = to;
+    table[index] = to;
 }
 
 static void commit_found(struct kvmem *kv, const struct kvmem_answer *answer)
@@ -112,12 +118,14 @@ void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t 
     ASSERT(kvmem_missing(kv, answer, positions) <= kvmem_available(kv));
     for (uint32_t i = 0, left = answer->host_blocks; left > 0; i++) {
         if (kvmem_is_host(kv, table[i])) {
-            bring_in(kv, &table[i], account);
+            bring_in(kv, table, i, account);
             left--;
         }
     }
+    kvmem_room_make(kv, account, needed > record->count ? needed - record->count : 0);
     while (record->count < needed) {
-        table[record->count++] = take_private(kv, account);
+        table[record->count] = take_private(kv, account, before_of(table, record->count));
+        record->count++;
     }
     /* Else the copy source has just been handed out to the call itself. */
     if (answer->copy_positions > 0 && answer->copy_from != table[answer->blocks]) {

@@ -22,7 +22,7 @@
  * since it was last counted so.
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 static void tell(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf, bool was_wanted)
 {

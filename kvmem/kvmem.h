@@ -71,8 +71,8 @@
 
 struct kvmem_settings {
     uint32_t device_blocks;
-    uint32_t aside_blocks;          /* of the device after these, for another user: never handed
-                                       out, in no tier */
+    uint32_t aside_blocks;          /* of the device after these: another user's, in no tier */
+    uint32_t free_blocks;           /* so many may be free though contents go (room.c) */
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
@@ -119,6 +119,7 @@ struct kvmem {
     uint32_t *tokens;               /* (blocks_count, block_tokens): what the contents are of */
     struct kvmem_call *calls;       /* [settings.calls + settings.prefixes] */
     uint32_t *table;                /* (calls + prefixes, blocks_per_call) */
+    uint8_t *cluster_free;          /* [device_blocks / KVMEM_CLUSTER + 1]: free blocks of each */
     uint32_t *hash;                 /* [hash_mask + 1] heads of chains of named blocks */
     uint32_t hash_mask;
     uint64_t *hash_keys;            /* [KVMEM_NAME_KEYS + settings.block_tokens] */
@@ -133,7 +134,7 @@ struct kvmem {
     uint64_t now_us;                /* the newest time that was told */
     struct kvmem_tier {
         uint32_t first, count;      /* block numbers first .. first + count - 1 */
-        struct kvmem_list free, mirrors;    /* a stack; of the host, oldest first */
+        struct kvmem_list free, whole, mirrors;     /* tier.c */
         uint32_t cached_last;       /* the block that was cached last, or KVMEM_BLOCK_NONE */
         uint32_t cached_count[2];   /* contents that no waiting call has asked for; that one has */
         struct heap needs;          /* of the shelves that have contents here, by their need */
@@ -164,14 +165,17 @@ void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *l
 void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings);
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena);
 
-/* Device blocks that kvmem_commit() can hand out now: free ones and cached ones. */
+/* Device blocks that kvmem_commit() can hand out now: free and cached ones. */
 uint32_t kvmem_available(const struct kvmem *kv);
 /* Device blocks that hold nothing. */
-uint32_t kvmem_free(const struct kvmem *kv);
+static inline uint32_t kvmem_free(const struct kvmem *kv)
+{
+    return kv->device.free.count + kv->device.whole.count;
+}
 /* Device blocks that kvmem_commit() can hand out and no waiting call has asked for. */
 static inline uint32_t kvmem_spare(const struct kvmem *kv)
 {
-    return kv->device.free.count + kv->device.cached_count[false];
+    return kvmem_free(kv) + kv->device.cached_count[false];
 }
 /* Contents of the holder on each tier. O(1). */
 struct kvmem_held {

@@ -16,7 +16,7 @@
  * Bounds: O(1), but for the place of the content in the host's list (room.c).
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 void kvmem_mirror_begin(struct kvmem *kv, uint32_t device, uint32_t host)
 {

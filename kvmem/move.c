@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 void kvmem_move_add(struct kvmem *kv, uint32_t from, uint32_t to)
 {

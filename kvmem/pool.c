@@ -12,10 +12,13 @@
  * Why not chain the blocks of a call: the kernels need the ids as one array, and so does the step
  * record; a copy is cheaper than a walk.
  */
+#include <string.h>
+
 #include "config/base/assert.h"
 #include "config/base/bounds.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
+#define FREE_PART 32                           /* of the device */
 #define HEAPS 6                                /* of shelves: of each tier, needs and two of ages */
 #define TOTAL_BLOCKS_MAX (UINT32_MAX / 8 + 1)  /* hash_heads() is at most eight times as many */
 
@@ -41,10 +44,18 @@ static uint32_t hash_heads(uint32_t blocks)
     return heads;
 }
 
+/* The last one is never whole. */
+static uint32_t clusters_of(const struct kvmem_settings *settings)
+{
+    return settings->device_blocks / KVMEM_CLUSTER + 1;
+}
+
 void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits)
 {
+    uint32_t part = limits->kv_blocks / FREE_PART;
     *settings = (struct kvmem_settings){
         .device_blocks = limits->kv_blocks,
+        .free_blocks = limits->kv_host_blocks > 0 || part < KVMEM_CLUSTER ? 0 : part,
         .aside_blocks = limits->canary_blocks,
         .host_blocks = limits->kv_host_blocks,
         .block_tokens = limits->kv_block_tokens,
@@ -64,6 +75,7 @@ void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *se
     memory_plan_add(plan, MEMORY_CORE, "kv blocks", blocks, sizeof(struct kvmem_block));
     memory_plan_add(plan, MEMORY_CORE, "kv block tokens", blocks,
              (uint64_t)settings->block_tokens * sizeof(uint32_t));
+    memory_plan_add(plan, MEMORY_CORE, "kv clusters", clusters_of(settings), sizeof(uint8_t));
     memory_plan_add(plan, MEMORY_CORE, "kv block hash", hash_heads(blocks), sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_CORE, "kv hash keys", KVMEM_NAME_KEYS +
                     (uint64_t)settings->block_tokens,
@@ -87,7 +99,7 @@ static void reset_tier(struct kvmem *kv, struct kvmem_tier *tier, uint32_t first
     struct kvmem_list empty = {.head = KVMEM_BLOCK_NONE, .tail = KVMEM_BLOCK_NONE};
     tier->first = first;
     tier->count = count;
-    tier->free = tier->mirrors = empty;
+    tier->free = tier->whole = tier->mirrors = empty;
     tier->cached_last = KVMEM_BLOCK_NONE;
     tier->cached_count[false] = tier->cached_count[true] = 0;
     heap_clear(&tier->needs);
@@ -121,6 +133,7 @@ static void reset(struct kvmem *kv)
     }
     uint32_t host_first = kv->settings.device_blocks + kv->settings.aside_blocks;
     kv->host.first = host_first;                    /* kvmem_is_host() */
+    memset(kv->cluster_free, 0, clusters_of(&kv->settings));
     reset_tier(kv, &kv->device, 0, kv->settings.device_blocks);
     reset_tier(kv, &kv->host, host_first, kv->settings.host_blocks);
 }
@@ -148,6 +161,7 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
         .blocks_count = blocks,
         .blocks = arena_take(arena, blocks, sizeof(struct kvmem_block)),
         .tokens = arena_take(arena, blocks, (uint64_t)settings->block_tokens * sizeof(uint32_t)),
+        .cluster_free = arena_take(arena, clusters_of(settings), sizeof(uint8_t)),
         .hash = arena_take(arena, heads, sizeof(uint32_t)),
         .hash_mask = heads - 1,
         .hash_keys = arena_take(arena, KVMEM_NAME_KEYS + (uint64_t)settings->block_tokens,
@@ -168,14 +182,9 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
     reset(kv);
 }
 
-uint32_t kvmem_free(const struct kvmem *kv)
-{
-    return kv->device.free.count;
-}
-
 uint32_t kvmem_available(const struct kvmem *kv)
 {
-    return kv->device.free.count + kv->device.cached_count[false] + kv->device.cached_count[true];
+    return kvmem_free(kv) + kv->device.cached_count[false] + kv->device.cached_count[true];
 }
 
 uint32_t kvmem_owned(const struct kvmem *kv)

@@ -11,7 +11,7 @@
  * stay until they are forgotten.
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 static uint64_t add_saturating(uint64_t a, uint64_t b)
 {

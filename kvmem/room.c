@@ -2,7 +2,9 @@
 /*
  * What: room on the device, and which content has to go for it.
  *
- * A free block is taken first, else the oldest content of the shelf that is needed least leaves.
+ * A free block is taken first, else the oldest content of the shelf that is needed least leaves. So
+ * that calls have neighbours, what goes next of its cluster goes along, as long as that leaves no
+ * more than settings.free_blocks and a cluster free.
  * Where to: to the host, unless the host is no place for it: a content displaces there only one
  * that is needed less, or an older one where the need is the same. Before that a mirror is given up
  * (mirror.c). A content that finds no room is dropped, and is recomputed if a call asks for it. So
@@ -14,7 +16,7 @@
  * device oldest first, so one passes only younger ones that calls have given up on the host itself.
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 void kvmem_room_free(struct kvmem *kv, uint32_t block)
 {
@@ -30,9 +32,9 @@ void kvmem_room_forget(struct kvmem *kv, uint32_t block)
 }
 
 /* A block without content, in no list. A move that was to fill it is void. */
-static uint32_t take_free(struct kvmem *kv, struct kvmem_tier *tier)
+static uint32_t take_free(struct kvmem *kv, struct kvmem_tier *tier, uint32_t before)
 {
-    uint32_t block = kvmem_tier_pop(kv, tier);
+    uint32_t block = kvmem_tier_take(kv, tier, before);
     kvmem_move_cancel(kv, block);
     return block;
 }
@@ -50,7 +52,7 @@ static bool may_displace(const struct kvmem *kv, uint32_t block, uint32_t other)
 static uint32_t find_host_room(struct kvmem *kv, uint32_t evicted)
 {
     if (kv->host.free.count > 0) {
-        return take_free(kv, &kv->host);
+        return take_free(kv, &kv->host, KVMEM_BLOCK_NONE);
     }
     uint32_t mirror = kvmem_mirror_give_up(kv);
     if (mirror != KVMEM_BLOCK_NONE) {
@@ -98,18 +100,49 @@ static bool is_worth_waiting(const struct kvmem *kv, uint32_t block)
            kv->now_us - content->used_us < kv->settings.retain_host_us;
 }
 
-uint32_t kvmem_room_take(struct kvmem *kv, uint32_t account)
+static void give_up(struct kvmem *kv, uint32_t block)
 {
-    if (kv->device.free.count > 0) {
-        return take_free(kv, &kv->device);
-    }
-    uint32_t block = kvmem_share_least(kv, account);
     ASSERT(block != KVMEM_BLOCK_NONE);
     if (is_worth_waiting(kv, block)) {
         kvmem_room_evict(kv, block);
-        return block;
+    } else {
+        kvmem_room_forget(kv, block);
+        kvmem_move_cancel(kv, block);
     }
-    kvmem_room_forget(kv, block);
-    kvmem_move_cancel(kv, block);
-    return block;
+    kvmem_tier_release(kv, block);
+}
+
+void kvmem_room_make(struct kvmem *kv, uint32_t account, uint32_t blocks)
+{
+    while (kvmem_free(kv) < blocks) {
+        give_up(kv, kvmem_share_least(kv, account));
+    }
+}
+
+/* A content that goes although blocks are free: no call waits for it, and it is within no other
+ * account's minimum. */
+static bool may_go_early(const struct kvmem *kv, uint32_t block, uint32_t account)
+{
+    return block != KVMEM_BLOCK_NONE && !kvmem_is_wanted(kv, kv->blocks[block].shelf) &&
+           !kvmem_share_withholds(kv, block, account);
+}
+
+/* The content that goes next, and what goes after it as long as it is of the same cluster. */
+static void make_cluster(struct kvmem *kv, uint32_t account)
+{
+    uint32_t block = kvmem_share_least(kv, account);
+    uint32_t cluster = block / KVMEM_CLUSTER;
+    while (may_go_early(kv, block, account) && block / KVMEM_CLUSTER == cluster) {
+        give_up(kv, block);
+        block = kvmem_share_least(kv, account);
+    }
+}
+
+uint32_t kvmem_room_take(struct kvmem *kv, uint32_t account, uint32_t before)
+{
+    kvmem_room_make(kv, account, 1);
+    if (kvmem_free(kv) < kv->settings.free_blocks && !kvmem_tier_has_cluster(kv, before)) {
+        make_cluster(kv, account);
+    }
+    return take_free(kv, &kv->device, before);
 }

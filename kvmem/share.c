@@ -19,7 +19,7 @@
  * is within minimums.
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 void kvmem_share_reset(struct kvmem_tier *tier)
 {
@@ -66,14 +66,17 @@ static uint32_t least_of(const struct kvmem *kv, uint32_t account)
     return least == HEAP_NONE ? KVMEM_BLOCK_NONE : kvmem_contents(kv, tier, least)->head;
 }
 
+bool kvmem_share_withholds(const struct kvmem *kv, uint32_t block, uint32_t account)
+{
+    uint32_t its = kvmem_account_of(kv, kv->blocks[block].shelf);
+    return its != QUOTA_ACCOUNT_NONE && its != account && kv->device.shares[its].is_within;
+}
+
 /* Where all that is cached is within minimums, an account's calls take its own first. */
 uint32_t kvmem_share_least(const struct kvmem *kv, uint32_t account)
 {
     uint32_t block = kvmem_tier_least(kv, &kv->device);
-    uint32_t its = block == KVMEM_BLOCK_NONE ? QUOTA_ACCOUNT_NONE
-                                             : kvmem_account_of(kv, kv->blocks[block].shelf);
-    bool is_withheld = its != QUOTA_ACCOUNT_NONE && its != account &&
-                       kv->device.shares[its].is_within;
+    bool is_withheld = block != KVMEM_BLOCK_NONE && kvmem_share_withholds(kv, block, account);
     uint32_t own = is_withheld ? least_of(kv, account) : KVMEM_BLOCK_NONE;
     return own != KVMEM_BLOCK_NONE ? own : block;
 }

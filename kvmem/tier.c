@@ -2,7 +2,8 @@
 /*
  * What: the lists of both tiers.
  *
- *   free      a stack; block `first` is on top at boot
+ *   free      the newest first; on the device those of clusters of which a block is taken
+ *   whole     of the device: free blocks of whole clusters, one after the other, each in its order
  *   cached    for each shelf (holder.c) the contents that no call owns, oldest first; the blocks of
  *             a call are given up at one time, the last one first, so ends go before beginnings
  *   mirrors   on the host: those that hold what a block of the device holds too, oldest first
@@ -16,7 +17,7 @@
  * kvmem_tier_cache(): O(younger contents of the list) besides, once for each run of one age.
  */
 #include "config/base/assert.h"
-#include "kvmem/block.h"
+#include "kvmem/tier.h"
 
 #define SLACK 8     /* an account within its minimum stays so until it is above by this part */
 
@@ -60,6 +61,24 @@ static struct kvmem_tier *tier_of(struct kvmem *kv, uint32_t block)
     return kvmem_is_host(kv, block) ? &kv->host : &kv->device;
 }
 
+/* ---- free blocks ---- */
+
+static uint8_t *free_of_cluster(struct kvmem *kv, uint32_t block)
+{
+    return &kv->cluster_free[block / KVMEM_CLUSTER];
+}
+
+/* A cluster that is free whole, and is so no more or only now. */
+static void cluster_pass(struct kvmem *kv, uint32_t block, struct kvmem_list *from,
+                     struct kvmem_list *to)
+{
+    uint32_t first = block / KVMEM_CLUSTER * KVMEM_CLUSTER;
+    for (uint32_t i = KVMEM_CLUSTER; i-- > 0;) {
+        list_remove(kv, from, first + i);
+        list_insert(kv, to, KVMEM_BLOCK_NONE, first + i);
+    }
+}
+
 void kvmem_tier_release(struct kvmem *kv, uint32_t block)
 {
     struct kvmem_block *released = &kv->blocks[block];
@@ -67,16 +86,56 @@ void kvmem_tier_release(struct kvmem *kv, uint32_t block)
     ASSERT(released->mirror == KVMEM_BLOCK_NONE);
     released->state = KVMEM_FREE;
     list_insert(kv, &tier_of(kv, block)->free, KVMEM_BLOCK_NONE, block);
+    if (!kvmem_is_host(kv, block) && ++*free_of_cluster(kv, block) == KVMEM_CLUSTER) {
+        cluster_pass(kv, block, &kv->device.free, &kv->device.whole);
+    }
 }
 
-uint32_t kvmem_tier_pop(struct kvmem *kv, struct kvmem_tier *tier)
+static bool is_free_on_device(const struct kvmem *kv, uint32_t block)
 {
-    uint32_t block = tier->free.head;
-    ASSERT(block != KVMEM_BLOCK_NONE);
-    ASSERT(kv->blocks[block].state == KVMEM_FREE);
+    return block < kv->device.count && kv->blocks[block].state == KVMEM_FREE;
+}
+
+static bool has_neighbour(const struct kvmem *kv, uint32_t before)
+{
+    return before != KVMEM_BLOCK_NONE && is_free_on_device(kv, before + 1);
+}
+
+bool kvmem_tier_has_cluster(const struct kvmem *kv, uint32_t before)
+{
+    return has_neighbour(kv, before) || kv->device.whole.count > 0;
+}
+
+/* Without a whole cluster: of that in which a block has been free longest, whose call is the least
+ * likely to go on in it. */
+static uint32_t choose_free(const struct kvmem *kv, uint32_t before)
+{
+    if (has_neighbour(kv, before)) {
+        return before + 1;
+    }
+    if (kv->device.whole.count > 0) {
+        return kv->device.whole.head;
+    }
+    uint32_t block = kv->device.free.tail / KVMEM_CLUSTER * KVMEM_CLUSTER;
+    while (!is_free_on_device(kv, block)) {
+        block++;
+    }
+    return block;
+}
+
+uint32_t kvmem_tier_take(struct kvmem *kv, struct kvmem_tier *tier, uint32_t before)
+{
+    bool is_device = tier == &kv->device;
+    uint32_t block = is_device ? choose_free(kv, before) : tier->free.head;
+    ASSERT(block != KVMEM_BLOCK_NONE && kv->blocks[block].state == KVMEM_FREE);
+    if (is_device && (*free_of_cluster(kv, block))-- == KVMEM_CLUSTER) {
+        cluster_pass(kv, block, &tier->whole, &tier->free);
+    }
     list_remove(kv, &tier->free, block);
     return block;
 }
+
+/* ---- cached contents ---- */
 
 void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf)
 {

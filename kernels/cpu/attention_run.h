@@ -63,7 +63,7 @@ static bool run_admits(const struct run *run, const struct kernels_attending *ro
 /* Octet j, at token `offset` of a block, where keys and values are levels. */
 ALWAYS_INLINE void levels_place(struct run *run, uint32_t j, uint32_t block, uint32_t offset)
 {
-    const uint8_t *piece = run->pieces + block * run->a->block_bytes;
+    const uint8_t *piece = run->pieces + block * run->piece_bytes;
     const void *scales = piece + run->numbers, *steps = piece + run->numbers / 8 * 9;
     if (run->pieces == run->a->keys) {
         run->keys[j] = piece + offset * 2;
@@ -80,10 +80,10 @@ static void run_place(struct run *run)
     const uint32_t *block = run->rows[0]->blocks + run->block_first;
     uint32_t lanes = kernels_head_lanes(a->head_dim);
     uint32_t offset = run->offset, size = kernels_kv_number_bytes(a->type);
-    const uint8_t *keys = a->keys, *values = a->values;
     for (uint32_t j = 0; j < OCTETS_MAX; j++) {
-        run->keys[j] = keys + *block * a->block_bytes + offset * size;
-        run->values[j] = values + *block * a->block_bytes + offset * lanes * size;
+        const uint8_t *piece = run->pieces + *block * run->piece_bytes;
+        run->keys[j] = piece + offset * size;
+        run->values[j] = piece + offset * lanes * size;
         if (a->type == KERNELS_KV_Q8) {
             levels_place(run, j, *block, offset);
         }
@@ -107,7 +107,7 @@ static void ahead_begin(struct run *run)
     if (row->tokens > first && a->block_tokens <= KERNELS_STRETCH) {
         uint32_t last = lesser(row->tokens, first + KERNELS_STRETCH) - 1;
         const uint32_t *block = row->blocks + first / a->block_tokens;
-        const uint8_t *at = run->pieces + *block * a->block_bytes;
+        const uint8_t *at = run->pieces + *block * run->piece_bytes;
         run->ahead = (struct ahead){.at = at, .end = at + run->piece_bytes, .block = block,
                                     .last = row->blocks + last / a->block_tokens};
     }
@@ -124,7 +124,7 @@ ALWAYS_INLINE void ahead_ask(struct run *run, int lines)
                 return;
             }
             ahead->block++;
-            ahead->at = run->pieces + *ahead->block * run->a->block_bytes;
+            ahead->at = run->pieces + *ahead->block * run->piece_bytes;
             ahead->end = ahead->at + run->piece_bytes;
         }
         _mm_prefetch(ahead->at, _MM_HINT_T0);

@@ -110,13 +110,12 @@ ALWAYS_INLINE void run_tiles(struct run *run, struct tile_work work)
 
 ALWAYS_INLINE void attention_walk(const struct kernels_attention *a, struct tile_work work)
 {
-    struct run run = {.a = a, .pieces = a->values};
+    struct run run = {.a = a, .pieces = a->values, .piece_bytes = a->values_bytes};
     uint32_t tokens = 0;
     run.numbers = kernels_kv_numbers(a->head_dim, a->block_tokens);
-    run.piece_bytes = kernels_kv_values_bytes(a->type, a->head_dim, a->block_tokens);
     if (work.score != NULL) {
         run.pieces = a->keys;
-        run.piece_bytes = kernels_kv_keys_bytes(a->type, a->head_dim, a->block_tokens);
+        run.piece_bytes = a->keys_bytes;
     }
     STATIC_ASSERT(OCTETS_MAX * KERNELS_OCTET == KERNELS_STRETCH, "octets of a stretch");
     ASSERT(a->block_tokens % KERNELS_OCTET == 0);

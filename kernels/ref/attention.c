@@ -7,11 +7,16 @@
 
 #include "kernels/ref/plain.h"
 
-/* The KV block in which the row has a token; `base` is the keys or the values. */
-static const void *block_of(const struct kernels_attention *a, const struct kernels_attending *row,
-                            const void *base, uint32_t token)
+/* The keys, and the values, of the KV block in which the row has a token. */
+static const void *keys_of(const struct kernels_attention *a, const struct kernels_attending *row,
+                           uint32_t token)
 {
-    return (const uint8_t *)base + row->blocks[token / a->block_tokens] * a->block_bytes;
+    return (const uint8_t *)a->keys + row->blocks[token / a->block_tokens] * a->keys_bytes;
+}
+static const void *values_of(const struct kernels_attention *a, const struct kernels_attending *row,
+                             uint32_t token)
+{
+    return (const uint8_t *)a->values + row->blocks[token / a->block_tokens] * a->values_bytes;
 }
 
 static float number_at(const struct kernels_attention *a, const void *block, uint64_t index)
@@ -38,7 +43,7 @@ static void row_scores(const struct kernels_attention *a, const struct kernels_a
     for (uint32_t h = 0; h < a->heads; h++) {
         const float *query = row->queries + h * a->head_dim;
         for (uint32_t t = 0; t < row->tokens; t++) {
-            const void *block = block_of(a, row, a->keys, t);
+            const void *block = keys_of(a, row, t);
             float score = 0.0f;
             for (uint32_t d = 0; d < a->head_dim; d++) {
                 uint64_t index = (uint64_t)d * a->block_tokens + t % a->block_tokens;
@@ -60,7 +65,7 @@ static int32_t key_level(const struct kernels_attention *a, const uint8_t *block
 static float level_score(const struct kernels_attention *a, const struct kernels_attending *row,
                          uint32_t head, uint32_t t)
 {
-    const uint8_t *block = block_of(a, row, a->keys, t);
+    const uint8_t *block = keys_of(a, row, t);
     const int16_t *query = row->query_levels + head * kernels_head_lanes(a->head_dim);
     const struct kernels_query_frame *frame = &row->query_frames[head];
     const void *steps_at = block + kernels_key_steps_at(a->head_dim, a->block_tokens);
@@ -107,7 +112,7 @@ static void row_weigh(const struct kernels_attention *a, const struct kernels_at
             out[c] = 0.0f;
         }
         for (uint32_t t = 0; t < row->tokens; t++) {
-            const void *block = block_of(a, row, a->values, t);
+            const void *block = values_of(a, row, t);
             uint64_t first = (uint64_t)(t % a->block_tokens) * lanes;
             float weight = row->scores[h * a->scores_stride + t] * scale_at(a, block, t);
             for (uint32_t c = 0; c < lanes; c++) {

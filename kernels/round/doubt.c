@@ -15,7 +15,7 @@
  * Bounds: a forward pass, and twice the blocks and logits of the round at the speed of a digest.
  */
 #include "config/base/fnv.h"
-#include "kernels/engine_state.h"
+#include "kernels/round/piece.h"
 
 static uint32_t block_of(const struct kernels *k, const struct kernels_slot *slot)
 {
@@ -29,13 +29,21 @@ static bool is_last_of_block(const struct kernels *k, uint32_t index)
     return index + 1 == k->slots_count || block_of(k, slot) != block_of(k, slot + 1);
 }
 
+static uint64_t digest_of_block(const struct kernels *k, uint32_t block, uint64_t digest)
+{
+    for (uint32_t i = 0; i < kernels_pieces(k); i++) {
+        struct kernels_piece piece = kernels_piece(k, block, i);
+        digest = fnv_add_words(digest, piece.at, piece.bytes);
+    }
+    return digest;
+}
+
 static uint64_t digest_of_part(const struct kernels *k, uint32_t part)
 {
     uint64_t digest = FNV_START;
     for (uint32_t i = part; i < k->slots_count; i += k->threads.active) {
         if (is_last_of_block(k, i)) {
-            uint64_t offset = block_of(k, &k->slots[i]) * k->kv_block_bytes;
-            digest = fnv_add_words(digest, k->kv + offset, k->kv_block_bytes);
+            digest = digest_of_block(k, block_of(k, &k->slots[i]), digest);
         }
     }
     for (uint32_t g = part; g < k->gathers_count; g += k->threads.active) {

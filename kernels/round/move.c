@@ -5,9 +5,9 @@
  *
  * Between the tiers each thread takes a share of each phase. A share of the whole list would leave
  * threads idle: the core writes all blocks that leave before all that come. In a share, moves whose
- * blocks are neighbours on both tiers are one copy. Within the device each thread copies its share
- * of the bytes of every block in the order of the list, so no share waits for another. A barrier
- * ends each phase.
+ * blocks are neighbours on both tiers are one copy of each piece. Within the device each thread
+ * copies its share of the pieces of every block in the order of the list, so no share waits for
+ * another. A barrier ends each phase.
  *
  * Invariants: a copy never crosses from one array into the other. Between the tiers no block of a
  * phase is both read and written, so its shares may run in any order.
@@ -15,21 +15,13 @@
  */
 #include <string.h>
 
-#include "kernels/engine_state.h"
+#include "kernels/round/piece.h"
 
 #define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
-#define LINE_BYTES    64u                   /* of a cache line: no two threads write one */
 
 static bool is_host(const struct kernels *k, uint32_t block)
 {
     return block >= k->settings.kv_blocks;
-}
-
-static uint8_t *block_at(const struct kernels *k, uint32_t block)
-{
-    ASSERT(block < (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks);
-    return is_host(k, block) ? k->kv_host + (block - k->settings.kv_blocks) * k->kv_block_bytes
-                             : k->kv + block * k->kv_block_bytes;
 }
 
 static bool is_of_phase(const struct kernels *k, const struct step_move *move,
@@ -56,16 +48,22 @@ static uint32_t run_length(const struct kernels *k, uint32_t first, uint32_t end
 
 /* Small tiers may lie in a cache as a whole. Of larger ones, what a move reads has left the caches
  * long ago, and what it writes would leave them before it is read. */
-static void copy_run(const struct kernels *k, struct step_move first, uint32_t count)
+static uint64_t bytes_past_caches(const struct kernels *k, uint64_t bytes)
 {
     uint64_t blocks = (uint64_t)k->settings.kv_blocks + k->settings.kv_host_blocks;
-    uint64_t bytes = count * k->kv_block_bytes;
-    void *to = block_at(k, first.to);
-    const void *from = block_at(k, first.from);
-    if (blocks * k->kv_block_bytes > k->cached_bytes_max) {
-        k->ops->copy(to, from, bytes / sizeof(float));
-    } else {
-        memcpy(to, from, bytes);
+    uint64_t least = KERNELS_COPY_FLOATS * sizeof(float);
+    return blocks * k->kv_block_bytes > k->cached_bytes_max ? bytes - bytes % least : 0;
+}
+
+/* Of neighbouring blocks the pieces of a head are neighbours, too. */
+static void copy_run(const struct kernels *k, struct step_move first, uint32_t count)
+{
+    for (uint32_t i = 0; i < kernels_pieces(k); i++) {
+        struct kernels_piece to = kernels_piece(k, first.to, i);
+        struct kernels_piece from = kernels_piece(k, first.from, i);
+        uint64_t bytes = count * from.bytes, past = bytes_past_caches(k, bytes);
+        k->ops->copy((float *)(void *)to.at, (const float *)(void *)from.at, past / sizeof(float));
+        memcpy(to.at + past, from.at + past, bytes - past);
     }
 }
 
@@ -106,17 +104,23 @@ static void run_between(struct kernels *k, uint32_t thread, enum step_phase phas
     }
 }
 
+static void copy_pieces(const struct kernels *k, const struct step_move *move,
+                        struct kernels_share share)
+{
+    for (uint32_t i = share.first; i < share.end; i++) {
+        struct kernels_piece from = kernels_piece(k, move->from, i);
+        memcpy(kernels_piece(k, move->to, i).at, from.at, from.bytes);
+    }
+}
+
 /* Through the caches: the rows read it next. */
 static void run_within(struct kernels *k, uint32_t thread)
 {
-    uint32_t lines = (uint32_t)(k->kv_block_bytes / LINE_BYTES);
-    struct kernels_share share = kernels_share(lines, thread, k->threads.active);
-    uint64_t first = (uint64_t)share.first * LINE_BYTES;
-    uint64_t count = (uint64_t)(share.end - share.first) * LINE_BYTES;
+    struct kernels_share share = kernels_share(kernels_pieces(k), thread, k->threads.active);
     for (uint32_t i = 0; i < step_header(k->step)->moves_count; i++) {
         const struct step_move *move = &step_moves(k->step)[i];
         if (is_of_phase(k, move, STEP_PHASE_WITHIN)) {
-            memcpy(block_at(k, move->to) + first, block_at(k, move->from) + first, count);
+            copy_pieces(k, move, share);
             beat(k, thread);
         }
     }

@@ -10,16 +10,16 @@
 #include <string.h>
 
 #include "config/base/bounds.h"
-#include "kernels/engine_state.h"
+#include "kernels/round/piece.h"
 
-/* A head in the KV block that the slot writes; `head`: where it begins in block 0. */
-static void *block_of(const struct kernels_storing *s, uint8_t *head)
+/* The KV block that the slot writes. */
+static uint32_t block_of(const struct kernels_storing *s)
 {
     const struct kernels *k = s->k;
     uint32_t index = s->slot->position / k->settings.kv_block_tokens;
     uint32_t block = step_blocks(k->step, s->slot->row)[index];
     ASSERT(block < k->settings.kv_blocks);
-    return head + block * k->kv_block_bytes;
+    return block;
 }
 
 static uint32_t token_of(const struct kernels_storing *s)
@@ -51,16 +51,16 @@ static void key_put_halves(const struct kernels_ops *ops, uint16_t *to, uint64_t
 }
 
 /* A whole head, two channels at a time: their bytes, and their signs. */
-static void key_put_levels(const struct kernels_storing *s, uint8_t *block, const float *from)
+static void key_put_levels(const struct kernels_storing *s, uint8_t *piece, const float *from)
 {
     const struct kernels *k = s->k;
     uint32_t head_dim = k->shape.head_dim, tokens = k->settings.kv_block_tokens;
     uint32_t token = token_of(s), bit = token * 2 % 8;
     int16_t *levels = (int16_t *)(void *)s->scratch->heads;
     struct kernels_key_frame frame = k->ops->level_key(levels, from, head_dim);
-    uint8_t *bytes = block + token * 2;
-    uint8_t *signs = block + kernels_kv_numbers(head_dim, tokens) + token * 2 / 8;
-    void *steps = block + kernels_key_steps_at(head_dim, tokens);
+    uint8_t *bytes = piece + token * 2;
+    uint8_t *signs = piece + kernels_kv_numbers(head_dim, tokens) + token * 2 / 8;
+    void *steps = piece + kernels_key_steps_at(head_dim, tokens);
     ((uint16_t *)steps)[token] = frame.step;
     ((uint16_t *)steps)[tokens + token] = frame.middle;
     for (uint32_t i = 0; i < head_dim; i += 2) {
@@ -72,36 +72,36 @@ static void key_put_levels(const struct kernels_storing *s, uint8_t *block, cons
     }
 }
 
-static void key_put(const struct kernels_storing *s, void *block, const float *from,
+static void key_put(const struct kernels_storing *s, void *piece, const float *from,
                     struct kernels_head_part part)
 {
     uint64_t step = s->k->settings.kv_block_tokens, at = part.first * step + token_of(s);
     uint32_t count = part.end - part.first;
     switch (s->k->settings.kv_type) {
     case KERNELS_KV_F16:
-        key_put_halves(s->k->ops, (uint16_t *)block + at, step, from, count);
+        key_put_halves(s->k->ops, (uint16_t *)piece + at, step, from, count);
         break;
-    case KERNELS_KV_Q8: key_put_levels(s, block, from); break;
-    default: key_put_floats((float *)block + at, step, from, count); break;
+    case KERNELS_KV_Q8: key_put_levels(s, piece, from); break;
+    default: key_put_floats((float *)piece + at, step, from, count); break;
     }
 }
 
 /* ---- values: (tokens, channels) ---- */
 
-static void value_put(const struct kernels_storing *s, void *block, const float *from,
+static void value_put(const struct kernels_storing *s, void *piece, const float *from,
                       struct kernels_head_part part)
 {
     const struct kernels *k = s->k;
     uint32_t head_dim = k->shape.head_dim, token = token_of(s), count = part.end - part.first;
     uint64_t at = (uint64_t)token * kernels_head_lanes(head_dim) + part.first;
-    int8_t *levels = block;
+    int8_t *levels = piece;
     void *scales = levels + kernels_kv_numbers(head_dim, k->settings.kv_block_tokens);
     switch (k->settings.kv_type) {
-    case KERNELS_KV_F16: k->ops->halve((uint16_t *)block + at, from, count); break;
+    case KERNELS_KV_F16: k->ops->halve((uint16_t *)piece + at, from, count); break;
     case KERNELS_KV_Q8:
         ((float *)scales)[token] = k->ops->level(levels + at, from, count);
         break;
-    default: memcpy((float *)block + at, from, count * sizeof(float)); break;
+    default: memcpy((float *)piece + at, from, count * sizeof(float)); break;
     }
 }
 
@@ -109,16 +109,15 @@ void kernels_kv_store(const struct kernels_storing *storing)
 {
     const struct kernels_storing *s = storing;
     const struct model_shape *shape = &s->k->shape;
+    uint32_t block = block_of(s);
     for (uint32_t c = s->key.first; c < s->key.end;) {
         struct kernels_head_part part = kernels_head_part_at(shape, c, s->key.end);
-        void *block = block_of(s, kernels_keys(s->k, s->layer, part.head));
-        key_put(s, block, s->keys + c, part);
+        key_put(s, kernels_keys(s->k, block, s->layer, part.head).at, s->keys + c, part);
         c += part.end - part.first;
     }
     for (uint32_t c = s->value.first; c < s->value.end;) {
         struct kernels_head_part part = kernels_head_part_at(shape, c, s->value.end);
-        void *block = block_of(s, kernels_values(s->k, s->layer, part.head));
-        value_put(s, block, s->values + c, part);
+        value_put(s, kernels_values(s->k, block, s->layer, part.head).at, s->values + c, part);
         c += part.end - part.first;
     }
 }

@@ -73,12 +73,12 @@ static bool trial_memory(struct inject *inject)
 /* A flip in one of the listed blocks, undone after the trial. */
 static bool trial_blocks(struct inject *inject, const uint32_t *list, uint32_t count)
 {
-    uint64_t words_count = 0;
     post_swap_compare(inject->swap, list, count, &inject->faults);
     bool clean = is_clean(inject);
-    uint64_t *words =
-        post_swap_words(inject->swap, list[draw(inject, count)], &words_count);
-    flip_in(inject, words, words_count);
+    uint32_t block = list[draw(inject, count)];
+    uint32_t piece = (uint32_t)draw(inject, kernels_pieces(inject->swap->kernels));
+    struct post_words words = post_swap_piece(inject->swap, block, piece);
+    flip_in(inject, words.at, words.count);
     post_swap_compare(inject->swap, list, count, &inject->faults);
     flip(inject);
     return clean;

@@ -9,7 +9,9 @@
 
 #include <stdio.h>
 
-#define PIECE_WORDS 512u
+#include "config/base/bounds.h"
+
+#define COMPARED_WORDS 512u
 #define COUNTS_EACH 16u             /* every count of moves up to here, then doubled */
 
 static struct step_layout layout_of(const struct kernels_settings *settings)
@@ -66,32 +68,31 @@ struct post_swap *post_swap_init(struct arena *arena, const struct kernels_setti
 
 /* ---- contents ---- */
 
-uint64_t *post_swap_words(const struct post_swap *swap, uint32_t block, uint64_t *words_count)
+struct post_words post_swap_piece(const struct post_swap *swap, uint32_t block, uint32_t index)
 {
-    const struct kernels *k = swap->kernels;
-    uint8_t *bytes = block < swap->device_blocks
-                         ? k->kv + block * k->kv_block_bytes
-                         : k->kv_host + (block - swap->device_blocks) * k->kv_block_bytes;
-    *words_count = k->kv_block_bytes / sizeof(uint64_t);
-    return (uint64_t *)(void *)bytes;
+    struct kernels_piece piece = kernels_piece(swap->kernels, block, index);
+    return (struct post_words){(uint64_t *)(void *)piece.at, piece.bytes / sizeof(uint64_t)};
 }
 
 /* The words of a content from `first` on. */
-static void fill_piece(const struct post_swap *swap, uint64_t content, uint64_t first,
-                       uint64_t *words, uint64_t count)
+static void fill_words(const struct post_swap *swap, uint64_t content, uint64_t first,
+                       struct post_words words)
 {
     uint64_t key = post_mix(swap->seed, content);
-    for (uint64_t i = 0; i < count; i++) {
-        words[i] = key ^ (first + i);
+    for (uint64_t i = 0; i < words.count; i++) {
+        words.at[i] = key ^ (first + i);
     }
 }
 
 static void fill_block(struct post_swap *swap, uint32_t block)
 {
-    uint64_t count = 0;
-    uint64_t *words = post_swap_words(swap, block, &count);
+    uint64_t first = 0;
     swap->contents[block] = swap->contents_made++;
-    fill_piece(swap, swap->contents[block], 0, words, count);
+    for (uint32_t i = 0; i < kernels_pieces(swap->kernels); i++) {
+        struct post_words words = post_swap_piece(swap, block, i);
+        fill_words(swap, swap->contents[block], first, words);
+        first += words.count;
+    }
 }
 
 void post_swap_fill(struct post_swap *swap)
@@ -101,19 +102,32 @@ void post_swap_fill(struct post_swap *swap)
     }
 }
 
+/* The words of a block that begin at its word `first`: COMPARED_WORDS at most. */
+static void compare_words(const struct post_swap *swap, uint32_t block, uint64_t first,
+                          struct post_words words, struct post_faults *faults)
+{
+    uint64_t expected[COMPARED_WORDS];
+    struct post_pair pair = {.found = words.at, .expected = expected, .count = words.count};
+    bool device = block < swap->device_blocks;
+    fill_words(swap, swap->contents[block], first, (struct post_words){expected, words.count});
+    while (post_pair_differs(&pair)) {
+        post_fault_word(faults, &pair, "%s block %u, word %llu", device ? "device" : "host",
+                        device ? block : block - swap->device_blocks,
+                        (unsigned long long)(first + post_pair_at(&pair)));
+    }
+}
+
 static void compare_block(const struct post_swap *swap, uint32_t block, struct post_faults *faults)
 {
-    uint64_t piece[PIECE_WORDS], count = 0;
-    const uint64_t *words = post_swap_words(swap, block, &count);
-    bool device = block < swap->device_blocks;
-    for (uint64_t first = 0; first < count; first += PIECE_WORDS) {
-        struct post_pair pair = {.found = words + first, .expected = piece};
-        pair.count = count - first < PIECE_WORDS ? count - first : PIECE_WORDS;
-        fill_piece(swap, swap->contents[block], first, piece, pair.count);
-        while (post_pair_differs(&pair)) {
-            post_fault_word(faults, &pair, "%s block %u, word %llu", device ? "device" : "host",
-                            device ? block : block - swap->device_blocks,
-                            (unsigned long long)(first + post_pair_at(&pair)));
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < kernels_pieces(swap->kernels); i++) {
+        struct post_words left = post_swap_piece(swap, block, i);
+        while (left.count > 0) {
+            struct post_words words = {left.at, lesser(left.count, COMPARED_WORDS)};
+            compare_words(swap, block, first, words, faults);
+            first += words.count;
+            left.at += words.count;
+            left.count -= words.count;
         }
     }
 }

@@ -11,7 +11,7 @@
  *
  * After each of these, blocks are compared with the contents that they must have.
  */
-#include "kernels/engine_state.h"
+#include "kernels/round/piece.h"
 #include "selftest/post/check.h"
 
 enum post_order {
@@ -42,7 +42,10 @@ void post_swap_list(struct post_swap *swap, uint32_t count, enum post_order devi
 void post_swap_out(struct post_swap *swap, uint32_t count);
 void post_swap_scrub(struct post_swap *swap, uint32_t count);
 void post_swap_in(struct post_swap *swap, uint32_t count);
-/* The words of a block of either tier. */
-uint64_t *post_swap_words(const struct post_swap *swap, uint32_t block, uint64_t *words_count);
+/* The words of a piece of a block of either tier (kernels/round/piece.h). */
+struct post_words {
+    uint64_t *at, count;
+};
+struct post_words post_swap_piece(const struct post_swap *swap, uint32_t block, uint32_t index);
 void post_swap_compare(const struct post_swap *swap, const uint32_t *blocks, uint32_t count,
                        struct post_faults *faults);

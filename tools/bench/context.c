@@ -3,14 +3,17 @@
  * What: speed of decode far into a context, where keys and values are most of what is read.
  *
  *     bench-context MODEL.gguf [--context N] [--calls N] [--kv f16|f32|q8] [--beside f16|f32|q8]
- *                   [--block-tokens N] [--threads N] [--simd NAME] [--runs N]
+ *                   [--block-tokens N] [--scattered] [--blank] [--threads N] [--simd NAME]
+ *                   [--runs N]
  *         for each KV type, tokens/s of all calls together, median (worst to best) of the runs;
  *         what that reads, and the median share of the read ceiling, which is measured before each
  *         run; tokens/s of the prompts. With --beside two types take turns, run by run: then also
  *         the second one's speed over the first one's, median (least to most) of the turns
  *
- * The calls share nothing. Their prompts are computed once; each run decodes the same DECODE_TOKENS
- * behind them. A round reads every packed weight once, and all keys and values so far of each call.
+ * The calls share nothing. Their prompts are computed once, or not at all (--blank: keys and values
+ * are zeros, which takes as long to decode); each run decodes the same DECODE_TOKENS behind them. A
+ * round reads every packed weight once, and all keys and values so far of each call. A call's KV
+ * blocks are neighbours; --scattered: no two of them are.
  */
 #include <unistd.h>
 
@@ -22,6 +25,7 @@
 #define STEPS         8u            /* decode steps of a plan */
 #define DECODE_TOKENS 32u
 #define CHUNK_TOKENS  512u
+#define SCATTERED_STRIDE 251u       /* a prime */
 #define RUNS_MAX      100u
 #define THREADS_MAX   64u
 #define TYPES_MAX     2u            /* that take turns */
@@ -42,6 +46,7 @@ struct bench {
     uint32_t contenders_count;
     const char *model_path, *simd;
     uint32_t context, calls, block_tokens, threads, runs;
+    bool is_scattered, is_blank;
     enum kernels_kv_type kv_types[TYPES_MAX];
 };
 static struct bench bench = {.context = 4096, .calls = 1, .block_tokens = 16, .runs = 5};
@@ -53,16 +58,24 @@ static uint32_t call_blocks(void)
     return (bench.context + DECODE_TOKENS + bench.block_tokens - 1) / bench.block_tokens;
 }
 
+/* Multiples of the stride come to every block. */
+static uint32_t kv_blocks(void)
+{
+    uint32_t blocks = bench.calls * call_blocks();
+    return blocks % SCATTERED_STRIDE == 0 ? blocks + 1 : blocks;
+}
+
 static void start(struct contender *c, enum kernels_simd simd, enum kernels_kv_type kv_type)
 {
     const struct kernels_settings settings = {
         .simd = simd, .threads = bench.threads, .batch_calls = bench.calls,
         .steps_per_plan = STEPS, .step_tokens = CHUNK_TOKENS + bench.calls,
         .context_tokens = bench.context + DECODE_TOKENS, .kv_block_tokens = bench.block_tokens,
-        .blocks_per_call = call_blocks(), .kv_blocks = bench.calls * call_blocks(),
+        .blocks_per_call = call_blocks(), .kv_blocks = kv_blocks(),
         .kv_type = kv_type,
     };
     c->engine.model = bench.contenders[0].engine.model;
+    c->engine.block_stride = bench.is_scattered ? SCATTERED_STRIDE : 1;
     engine_start(&c->engine, &settings, 0);
 }
 
@@ -164,13 +177,16 @@ static void report(struct contender *c)
     enum kernels_kv_type type = c->engine.settings.kv_type;
     double moved = DECODE_TOKENS * (weight_bytes() + kv_bytes(type));
     double middle = median(c->times), tokens = bench.calls * DECODE_TOKENS;
-    printf("%u calls of %u tokens, KV %s, blocks of %u: %.1f tokens/s (%.1f to %.1f), "
-           "%.1f GB/s, %.0f %% of the read ceiling, KV %.0f %% of the bytes; prompts %.0f "
-           "tokens/s\n",
-           bench.calls, bench.context, kv_words[type], bench.block_tokens, tokens / middle,
+    printf("%u calls of %u tokens, KV %s, blocks of %u%s: %.1f tokens/s (%.1f to %.1f), "
+           "%.1f GB/s, %.0f %% of the read ceiling, KV %.0f %% of the bytes",
+           bench.calls, bench.context, kv_words[type], bench.block_tokens,
+           bench.is_scattered ? ", scattered" : "", tokens / middle,
            tokens / c->times[bench.runs - 1], tokens / c->times[0], moved / middle * 1e-9,
-           median(c->shares) * 100, 100 * kv_bytes(type) / (kv_bytes(type) + weight_bytes()),
-           (double)bench.calls * bench.context / c->prefill_seconds);
+           median(c->shares) * 100, 100 * kv_bytes(type) / (kv_bytes(type) + weight_bytes()));
+    if (!bench.is_blank) {
+        printf("; prompts %.0f tokens/s", (double)bench.calls * bench.context / c->prefill_seconds);
+    }
+    printf("\n");
 }
 
 static void measure(enum kernels_simd simd)
@@ -209,6 +225,8 @@ static void parse(int argc, char **argv)
         {"--kv", "TYPE", ARGUMENT_CHOICE, &kv, 0, 0, "f16 (default), f32 or q8"},
         {"--beside", "TYPE", ARGUMENT_CHOICE, &beside, 0, 0, "a type that takes turns with it"},
         {"--block-tokens", "N", ARGUMENT_U32, &bench.block_tokens, 8, 1024, "of the KV (16)"},
+        {"--scattered", NULL, ARGUMENT_FLAG, &bench.is_scattered, 0, 0, "no blocks are neighbours"},
+        {"--blank", NULL, ARGUMENT_FLAG, &bench.is_blank, 0, 0, "prompts are not computed"},
         {"--threads", "N", ARGUMENT_U32, &bench.threads, 1, THREADS_MAX, "(all CPUs)"},
         {"--simd", "NAME", ARGUMENT_TEXT, &bench.simd, 0, 0, "(the best)"},
         {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "(5)"},
@@ -239,7 +257,9 @@ int main(int argc, char **argv)
     model_load(&bench.contenders[0].engine.model, bench.model_path, false);
     for (uint32_t i = 0; i < bench.contenders_count; i++) {
         start(&bench.contenders[i], simd, bench.kv_types[i]);
-        feed_prompts(&bench.contenders[i]);
+        if (!bench.is_blank) {
+            feed_prompts(&bench.contenders[i]);
+        }
     }
     measure(simd);
     for (uint32_t i = 0; i < bench.contenders_count; i++) {

@@ -13,11 +13,12 @@ struct engine {
     struct kernels *kernels;
     struct kernels_settings settings;
     struct step step;
+    uint32_t block_stride;      /* 0: 1 */
     uint64_t heartbeat;
     struct arena arena;
 };
 
-/* The work of a row; its KV blocks are neighbours from blocks_first on. */
+/* The work of a row. Its KV blocks are those from blocks_first on, each times block_stride. */
 struct engine_row {
     uint32_t tokens_count, first_position, decode_steps;
     uint32_t blocks_first;
@@ -52,6 +53,13 @@ static inline void engine_step_begin(struct engine *engine)
     memset(engine->step.base, 0, engine->step.layout.total_bytes);
 }
 
+static inline uint32_t engine_block(const struct engine *engine, uint32_t number)
+{
+    return engine->block_stride > 1
+               ? (uint32_t)((uint64_t)number * engine->block_stride % engine->settings.kv_blocks)
+               : number;
+}
+
 /* Returns where the row's tokens go. */
 static inline uint32_t *engine_row_add(struct engine *engine, const struct engine_row *asked)
 {
@@ -68,7 +76,7 @@ static inline uint32_t *engine_row_add(struct engine *engine, const struct engin
         .sampling = asked->sampling,
     };
     for (uint32_t i = 0; i < step_row(&engine->step, index)->blocks_count; i++) {
-        step_blocks(&engine->step, index)[i] = asked->blocks_first + i;
+        step_blocks(&engine->step, index)[i] = engine_block(engine, asked->blocks_first + i);
     }
     header->tokens_count += asked->tokens_count;
     return step_tokens(&engine->step) + header->tokens_count - asked->tokens_count;

@@ -8,6 +8,7 @@
 
 #include "config/base/fnv.h"
 #include "kernels/half.h"
+#include "kernels/round/piece.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;

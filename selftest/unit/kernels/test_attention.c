@@ -98,8 +98,8 @@ static void position_fill(const struct kernels_attention *a, uint32_t block, uin
 {
     uint32_t lanes = kernels_head_lanes(a->head_dim);
     uint64_t random = block * 131 + offset;
-    const uint8_t *keys = (const uint8_t *)a->keys + block * a->block_bytes;
-    const uint8_t *values = (const uint8_t *)a->values + block * a->block_bytes;
+    const uint8_t *keys = (const uint8_t *)a->keys + block * a->keys_bytes;
+    const uint8_t *values = (const uint8_t *)a->values + block * a->values_bytes;
     scale_put(a, values, offset, 0.5f + tiny_uniform(&random) / 4);
     if (a->type == KERNELS_KV_Q8) {
         key_levels_put(a, keys, offset, &random);
@@ -204,8 +204,8 @@ static void check_scene(const struct scene *scene, uint64_t seed)
     uint64_t values = kernels_kv_values_bytes(scene->type, scene->head_dim, scene->block_tokens);
     struct kernels_attention a = {
         .heads = scene->heads, .head_dim = scene->head_dim, .block_tokens = scene->block_tokens,
-        .type = scene->type, .block_bytes = keys + values, .keys = pool,
-        .values = (uint8_t *)pool + keys, .scores_stride = STRIDE,
+        .type = scene->type, .keys = pool, .keys_bytes = keys, .values_bytes = values,
+        .values = (uint8_t *)pool + sizeof pool / (keys + values) * keys, .scores_stride = STRIDE,
     };
     tables_make(scene, &seed);
     rows_make(scene, &a, &seed);

@@ -10,6 +10,7 @@
 #define TEST_ARENA_BYTES (32u << 20)
 #include "selftest/unit/test.h"
 
+#include "kernels/round/piece.h"
 #include "selftest/unit/kernels/tiny_model.h"
 
 static struct tiny tiny;
@@ -36,36 +37,55 @@ static void move(struct rig *rig, uint32_t from, uint32_t to)
     step_moves(&rig->step)[header->moves_count++] = (struct step_move){.from = from, .to = to};
 }
 
-static float *block_at(const struct rig *rig, uint32_t block)
+/* Every float of a block encodes the block's content, and its own piece and index there. */
+static float content_at(uint32_t content, uint32_t piece, uint64_t at)
 {
-    const struct kernels *k = rig->kernels;
-    uint32_t device = rig->settings.kv_blocks;
-    return (float *)(void *)(block < device ? k->kv + block * k->kv_block_bytes
-                                            : k->kv_host + (block - device) * k->kv_block_bytes);
+    return (float)(content * 8191 + piece * 509 + at);
 }
 
-/* Every float of a block encodes the block's content and its own index. */
-static float content_at(uint32_t content, uint64_t at)
+static float *piece_at(const struct rig *rig, uint32_t block, uint32_t index, uint64_t *count)
 {
-    return (float)(content * 8191 + at);
+    struct kernels_piece piece = kernels_piece(rig->kernels, block, index);
+    *count = piece.bytes / sizeof(float);
+    return (float *)(void *)piece.at;
+}
+
+static uint64_t block_write(const struct rig *rig, uint32_t block, uint32_t content)
+{
+    uint64_t count = 0, bytes = 0;
+    for (uint32_t i = 0; i < kernels_pieces(rig->kernels); i++) {
+        float *piece = piece_at(rig, block, i, &count);
+        for (uint64_t at = 0; at < count; at++) {
+            piece[at] = content_at(content, i, at);
+        }
+        bytes += count * sizeof(float);
+    }
+    return bytes;
+}
+
+static void assert_block(const struct rig *rig, uint32_t block, uint32_t content)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < kernels_pieces(rig->kernels); i++) {
+        const float *piece = piece_at(rig, block, i, &count);
+        for (uint64_t at = 0; at < count; at++) {
+            assert_true(piece[at] == content_at(content, i, at));
+        }
+    }
 }
 
 static void contents_write(const struct rig *rig, uint32_t *contents, uint32_t blocks)
 {
     for (uint32_t i = 0; i < blocks; i++) {
         contents[i] = i;
-        for (uint64_t at = 0; at < rig->kernels->kv_block_bytes / sizeof(float); at++) {
-            block_at(rig, i)[at] = content_at(i, at);
-        }
+        assert_int_equal(block_write(rig, i, i), rig->kernels->kv_block_bytes);
     }
 }
 
 static void assert_contents(const struct rig *rig, const uint32_t *contents, uint32_t blocks)
 {
     for (uint32_t i = 0; i < blocks; i++) {
-        for (uint64_t at = 0; at < rig->kernels->kv_block_bytes / sizeof(float); at++) {
-            assert_true(block_at(rig, i)[at] == content_at(contents[i], at));
-        }
+        assert_block(rig, i, contents[i]);
     }
 }
 
@@ -295,11 +315,11 @@ static uint64_t planned_block_bytes(const struct model_shape *shape, enum kernel
     return bytes;
 }
 
-static void test_types_take_their_room_in_whole_turns_of_the_copy(void **state)
+static void test_types_take_their_room_in_whole_cache_lines(void **state)
 {
     (void)state;
     struct model_shape shape = tiny_shape(GGUF_F32, false);
-    uint32_t copy = KERNELS_COPY_FLOATS * sizeof(float), numbers = 2 * 2 * 2 * 16 * 8;
+    uint32_t numbers = 2 * 2 * 2 * 16 * 8;
     assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_F32), numbers * 4);
     assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_F16), numbers * 2);
     /* A head's 128 levels and the scales of its eight tokens, or their steps and middles: three
@@ -307,9 +327,23 @@ static void test_types_take_their_room_in_whole_turns_of_the_copy(void **state)
     assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_Q8), 2 * 2 * (192 + 192));
     shape.layers = shape.kv_heads = 1;
     shape.head_dim = 8;
-    for (uint32_t type = 0; type < KERNELS_KV_TYPES; type++) {
-        assert_int_equal(planned_block_bytes(&shape, (enum kernels_kv_type)type), copy);
+    assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_F16), 2 * 8 * 8 * 2);
+    assert_int_equal(planned_block_bytes(&shape, KERNELS_KV_Q8), 2 * 128);
+}
+
+/* What attention reads of neighbours is one stream. */
+static void test_pieces_of_neighbours_are_neighbours(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start_with(&rig, 1, KERNELS_KV_Q8);
+    for (uint32_t i = 0; i < kernels_pieces(rig.kernels); i++) {
+        for (uint32_t block = 0; block + 1 < DEVICE; block++) {
+            struct kernels_piece piece = kernels_piece(rig.kernels, block, i);
+            assert_ptr_equal(kernels_piece(rig.kernels, block + 1, i).at, piece.at + piece.bytes);
+        }
     }
+    kernels_stop(rig.kernels);
 }
 
 int main(void)
@@ -320,7 +354,8 @@ int main(void)
         cmocka_unit_test(test_moves_within_the_host_are_our_bug),
         cmocka_unit_test(test_swapped_call_says_the_same_bits),
         cmocka_unit_test(test_call_that_begins_with_a_copy_says_the_same_bits),
-        cmocka_unit_test(test_types_take_their_room_in_whole_turns_of_the_copy),
+        cmocka_unit_test(test_types_take_their_room_in_whole_cache_lines),
+        cmocka_unit_test(test_pieces_of_neighbours_are_neighbours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

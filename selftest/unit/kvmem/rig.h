@@ -9,7 +9,7 @@
 #include "kvmem/block.h"
 
 enum {
-    DEVICE = 10, HOST = 4, BLOCK_TOKENS = 4, CALLS = 5, BLOCKS_PER_CALL = 6,
+    DEVICE = 10, HOST = 4, BLOCK_TOKENS = 4, CALLS = 5, BLOCKS_PER_CALL = 6, TOKENS_MAX = 128,
     SECOND = 1000000,
     HOLDERS = 4, HOLDER_IDLE = 0, HOLDER_WANTED = 1,
 };
@@ -35,7 +35,8 @@ static inline struct rig *rig_start(const struct kvmem_settings *settings)
     kvmem_init(&rig.kv, settings, arena);
     kvmem_need(&rig.kv, HOLDER_WANTED, KVMEM_WANTED);
     rig.step.layout = (struct step_layout){
-        .rows_max = CALLS, .steps_max = 4, .tokens_max = 64, .blocks_per_call = BLOCKS_PER_CALL,
+        .rows_max = CALLS, .steps_max = 4, .tokens_max = 64,
+        .blocks_per_call = settings->blocks_per_call,
         .moves_max = kvmem_moves_max(settings->device_blocks)};
     step_layout_init(&rig.step.layout);
     rig.step.base = arena_take(arena, 1, rig.step.layout.total_bytes);
@@ -52,10 +53,10 @@ static inline struct rig *rig_fresh(uint32_t device, uint32_t host)
 /* `count` tokens that start at `first`: two runs are equal where their firsts are. */
 static inline const uint32_t *rig_tokens(uint32_t first)
 {
-    static uint32_t tokens[4][BLOCK_TOKENS * BLOCKS_PER_CALL];
+    static uint32_t tokens[4][TOKENS_MAX];
     static uint32_t turn;
     uint32_t *run = tokens[turn++ % 4];
-    for (uint32_t i = 0; i < BLOCK_TOKENS * BLOCKS_PER_CALL; i++) {
+    for (uint32_t i = 0; i < TOKENS_MAX; i++) {
         run[i] = first + i;
     }
     return run;

@@ -437,6 +437,7 @@ static void start(uint64_t seed, uint32_t hash_mask)
         .holders = HOLDERS, .prefixes = below(PREFIXES + 1),
     };
     settings.device_blocks += settings.prefixes * PREFIX / BLOCK_TOKENS;
+    settings.free_blocks = below(2) * below(12);
     settings.retain_device_us = below(30) * UNIT_US;
     settings.retain_host_us = settings.retain_device_us + below(60) * UNIT_US;
     settings.retain_drop_us = settings.retain_host_us + below(200) * UNIT_US;

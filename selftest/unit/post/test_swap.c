@@ -80,9 +80,8 @@ static void test_flip_in_a_block_is_found(void **state)
     post_swap_out(swap, 5);
     for (uint32_t i = 0; i < 2; i++) {
         struct post_faults faults = {.count = 0};
-        uint64_t count = 0;
         const uint32_t *list = i == 0 ? swap->host_list : swap->device_list;
-        uint64_t *word = post_swap_words(swap, list[3], &count) + 20;
+        uint64_t *word = post_swap_piece(swap, list[3], 1).at + 20;
         *word ^= UINT64_C(1) << 50;
         post_swap_compare(swap, list, 5, &faults);
         assert_int_equal(faults.count, 1);
@@ -99,14 +98,13 @@ static void test_flip_on_the_host_comes_back(void **state)
     (void)state;
     struct post_swap *swap = make_swap();
     struct post_faults faults = {.count = 0};
-    uint64_t count = 0;
     post_swap_list(swap, 4, POST_ASCENDING, POST_ASCENDING);
     post_swap_out(swap, 4);
-    *post_swap_words(swap, swap->host_list[2], &count) ^= 4;
+    *post_swap_piece(swap, swap->host_list[2], 3).at ^= 4;
     post_swap_in(swap, 4);
     post_swap_compare(swap, swap->device_list, 4, &faults);
     assert_int_equal(faults.count, 1);
-    assert_ptr_equal(faults.kept[0].word, post_swap_words(swap, swap->device_list[2], &count));
+    assert_ptr_equal(faults.kept[0].word, post_swap_piece(swap, swap->device_list[2], 3).at);
     kernels_stop(swap->kernels);
 }
 
@@ -115,7 +113,7 @@ static void test_copy_that_is_not_made_is_found(void **state)
     (void)state;
     struct post_swap *swap = make_swap();
     struct post_faults faults = {.count = 0};
-    uint64_t count = 0;
+    uint64_t words = 0;
     post_swap_list(swap, 4, POST_ASCENDING, POST_ASCENDING);
     post_swap_out(swap, 4);
     post_swap_scrub(swap, 4);
@@ -123,8 +121,10 @@ static void test_copy_that_is_not_made_is_found(void **state)
         swap->contents[swap->device_list[i]] = swap->contents[swap->host_list[i]];
     }
     post_swap_compare(swap, swap->device_list, 4, &faults);
-    post_swap_words(swap, 0, &count);
-    assert_int_equal(faults.count, 4 * count);
+    for (uint32_t i = 0; i < kernels_pieces(swap->kernels); i++) {
+        words += post_swap_piece(swap, 0, i).count;
+    }
+    assert_int_equal(faults.count, 4 * words);
     kernels_stop(swap->kernels);
 }
 
