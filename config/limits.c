@@ -31,6 +31,7 @@
 #define CANARY_PROMPT_TOKENS   16
 #define RESERVE_PART           8        /* of available memory, that chosen KV leaves */
 #define RESERVE_BYTES_MAX      (UINT64_C(8) << 30)
+#define FREE_PART              32       /* of the device */
 #define SPARE_PART             4        /* of it, that a plan with KV of ended calls may take */
 
 static uint32_t smaller(uint64_t a, uint64_t b)
@@ -190,6 +191,8 @@ void config_limits_choose_kv(struct limits *limits, uint32_t blocks)
                         + limits->prefix_blocks;    /* and of declared prefixes */
     limits->kv_host_blocks =
         smaller((uint64_t)blocks * limits->kv_host_ratio / 1000, BOUND_KV_BLOCKS);
+    /* With a host tier contents would have to move for it. */
+    limits->kv_free_blocks = limits->kv_host_blocks > 0 ? 0 : blocks / FREE_PART;
 }
 
 static uint64_t reserve_bytes(uint64_t available)

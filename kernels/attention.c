@@ -10,7 +10,7 @@
  *   kin      neighbouring bundles that begin with the same block
  *   unit     a bundle and a KV head; a thread that is free takes the next one. Units of kin go head
  *            by head, so that all threads read the same keys and values. Units of bundles that
- *            share nothing go bundle by bundle, whose heads are neighbours in its blocks
+ *            share nothing go bundle by bundle
  *
  * Invariant: which slots attend together, on which thread and when, never enters a sum
  * (kernels/ops.h).

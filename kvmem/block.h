@@ -139,6 +139,11 @@ static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)
     return shelf % KVMEM_SHELVES == KVMEM_ASKED &&
            kv->holders[shelf / KVMEM_SHELVES].need >= KVMEM_WANTED;
 }
+static inline bool kvmem_is_protected(const struct kvmem *kv, uint32_t shelf)
+{
+    return shelf % KVMEM_SHELVES != KVMEM_LEFT &&
+           kv->holders[shelf / KVMEM_SHELVES].is_protected;
+}
 /* Whose share the contents of the shelf count in; what is left is of no one. */
 static inline uint32_t kvmem_account_of(const struct kvmem *kv, uint32_t shelf)
 {
@@ -164,8 +169,7 @@ static inline uint64_t kvmem_need_of(const struct kvmem *kv, const struct kvmem_
         return kvmem_need_within(kv, tier, shelf, holder->need);
     }
     ASSERT(used_us < KVMEM_PROTECTED - KVMEM_WANTED);
-    bool is_protected =
-        holder->is_protected && shelf % KVMEM_SHELVES != KVMEM_LEFT && tier == &kv->device;
+    bool is_protected = kvmem_is_protected(kv, shelf) && tier == &kv->device;
     return kvmem_need_within(kv, tier, shelf, is_protected ? KVMEM_PROTECTED | used_us : used_us);
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What: which call owns which KV block, what the KV blocks hold that no call owns, and which bytes
- * have to move. A KV block ("block" in this folder) is block_tokens positions of every layer, one
- * contiguous extent in the engine's memory. Here it is a number. The bytes are the engine's.
+ * have to move. A KV block ("block" in this folder) is block_tokens positions of every layer. Here
+ * it is a number. The bytes are the engine's.
  *
  *   0 .. device_blocks - 1                  the device tier: the engine computes in these
  *   the next aside_blocks                   set aside: not ours
@@ -72,7 +72,7 @@
 struct kvmem_settings {
     uint32_t device_blocks;
     uint32_t aside_blocks;          /* of the device after these: another user's, in no tier */
-    uint32_t free_blocks;           /* so many may be free though contents go (room.c) */
+    uint32_t free_blocks;           /* where fewer are free, contents may go early (room.c) */
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;

@@ -18,7 +18,6 @@
 #include "config/base/bounds.h"
 #include "kvmem/tier.h"
 
-#define FREE_PART 32                           /* of the device */
 #define HEAPS 6                                /* of shelves: of each tier, needs and two of ages */
 #define TOTAL_BLOCKS_MAX (UINT32_MAX / 8 + 1)  /* hash_heads() is at most eight times as many */
 
@@ -52,10 +51,9 @@ static uint32_t clusters_of(const struct kvmem_settings *settings)
 
 void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits)
 {
-    uint32_t part = limits->kv_blocks / FREE_PART;
     *settings = (struct kvmem_settings){
         .device_blocks = limits->kv_blocks,
-        .free_blocks = limits->kv_host_blocks > 0 || part < KVMEM_CLUSTER ? 0 : part,
+        .free_blocks = limits->kv_free_blocks / KVMEM_CLUSTER * KVMEM_CLUSTER,
         .aside_blocks = limits->canary_blocks,
         .host_blocks = limits->kv_host_blocks,
         .block_tokens = limits->kv_block_tokens,

@@ -3,8 +3,8 @@
  * What: room on the device, and which content has to go for it.
  *
  * A free block is taken first, else the oldest content of the shelf that is needed least leaves. So
- * that calls have neighbours, what goes next of its cluster goes along, as long as that leaves no
- * more than settings.free_blocks and a cluster free.
+ * that calls have neighbours, what goes next of its cluster goes along, where fewer than
+ * settings.free_blocks are free.
  * Where to: to the host, unless the host is no place for it: a content displaces there only one
  * that is needed less, or an older one where the need is the same. Before that a mirror is given up
  * (mirror.c). A content that finds no room is dropped, and is recomputed if a call asks for it. So
@@ -119,22 +119,23 @@ void kvmem_room_make(struct kvmem *kv, uint32_t account, uint32_t blocks)
     }
 }
 
-/* A content that goes although blocks are free: no call waits for it, and it is within no other
- * account's minimum. */
+/* A content that goes although blocks are free: no call waits for it, its holder is not protected,
+ * and it is within no other account's minimum. */
 static bool may_go_early(const struct kvmem *kv, uint32_t block, uint32_t account)
 {
     return block != KVMEM_BLOCK_NONE && !kvmem_is_wanted(kv, kv->blocks[block].shelf) &&
+           !kvmem_is_protected(kv, kv->blocks[block].shelf) &&
            !kvmem_share_withholds(kv, block, account);
 }
 
 /* The content that goes next, and what goes after it as long as it is of the same cluster. */
 static void make_cluster(struct kvmem *kv, uint32_t account)
 {
-    uint32_t block = kvmem_share_least(kv, account);
+    uint32_t block = kvmem_tier_least(kv, &kv->device);
     uint32_t cluster = block / KVMEM_CLUSTER;
     while (may_go_early(kv, block, account) && block / KVMEM_CLUSTER == cluster) {
         give_up(kv, block);
-        block = kvmem_share_least(kv, account);
+        block = kvmem_tier_least(kv, &kv->device);
     }
 }
 

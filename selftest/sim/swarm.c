@@ -333,6 +333,7 @@ static void draw_world(struct sim *sim)
     }
     swarm->deadline_rate = 2 + sim_choose(sim, 8);
     swarm->appetite = small(sim, 1, 12);
+    sim->limits.kv_free_blocks = sim_choose(sim, 2) * 8 * sim_between(sim, 1, 3);
     sim_say(sim, "%u clients, %u of them hostile, %u operators, %u with workflows, %u programs",
             swarm->clients, swarm->hostiles, swarm->operators, swarm->flow_clients,
             swarm->programs);

@@ -25,7 +25,6 @@
 #define STEPS         8u            /* decode steps of a plan */
 #define DECODE_TOKENS 32u
 #define CHUNK_TOKENS  512u
-#define SCATTERED_STRIDE 251u       /* a prime */
 #define RUNS_MAX      100u
 #define THREADS_MAX   64u
 #define TYPES_MAX     2u            /* that take turns */
@@ -58,11 +57,24 @@ static uint32_t call_blocks(void)
     return (bench.context + DECODE_TOKENS + bench.block_tokens - 1) / bench.block_tokens;
 }
 
-/* Multiples of the stride come to every block. */
-static uint32_t kv_blocks(void)
+static uint32_t common_divisor(uint32_t a, uint32_t b)
 {
-    uint32_t blocks = bench.calls * call_blocks();
-    return blocks % SCATTERED_STRIDE == 0 ? blocks + 1 : blocks;
+    while (b > 0) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* About 3/8 of the blocks, and such that its multiples come to every block. */
+static uint32_t scattered_stride(uint32_t blocks)
+{
+    uint32_t stride = blocks * 3 / 8 + 1;
+    while (common_divisor(stride, blocks) != 1) {
+        stride++;
+    }
+    return stride;
 }
 
 static void start(struct contender *c, enum kernels_simd simd, enum kernels_kv_type kv_type)
@@ -71,11 +83,11 @@ static void start(struct contender *c, enum kernels_simd simd, enum kernels_kv_t
         .simd = simd, .threads = bench.threads, .batch_calls = bench.calls,
         .steps_per_plan = STEPS, .step_tokens = CHUNK_TOKENS + bench.calls,
         .context_tokens = bench.context + DECODE_TOKENS, .kv_block_tokens = bench.block_tokens,
-        .blocks_per_call = call_blocks(), .kv_blocks = kv_blocks(),
+        .blocks_per_call = call_blocks(), .kv_blocks = bench.calls * call_blocks(),
         .kv_type = kv_type,
     };
     c->engine.model = bench.contenders[0].engine.model;
-    c->engine.block_stride = bench.is_scattered ? SCATTERED_STRIDE : 1;
+    c->engine.block_stride = bench.is_scattered ? scattered_stride(settings.kv_blocks) : 1;
     engine_start(&c->engine, &settings, 0);
 }
 

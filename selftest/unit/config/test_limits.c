@@ -198,9 +198,18 @@ static void test_limits_host_blocks_follow_device_blocks(void **state)
     assert_int_equal(limits.kv_host_blocks, 0);
     assert_status(STATUS_OK, DERIVE("kv.host_ratio=2.5", "kv.device_blocks=1001"));
     assert_int_equal(limits.kv_host_blocks, 2502);
+    assert_int_equal(limits.kv_free_blocks, 0);
     assert_status(STATUS_OK, DERIVE("kv.host_ratio=1000", "kv.device_blocks=16777216"));
     assert_int_equal(limits.kv_host_blocks, BOUND_KV_BLOCKS);   /* no memory for that, but a
                                                                    number */
+}
+
+/* None with a host tier: above. */
+static void test_limits_a_part_of_the_device_may_be_free(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=0", "kv.device_blocks=1001"));
+    assert_int_equal(limits.kv_free_blocks, 31);
 }
 
 /* Where a host tier keeps the KV of ended calls, the device need not. */
@@ -350,6 +359,7 @@ int main(void)
         cmocka_unit_test_setup(test_limits_canary_is_one_step_whatever_a_step_is, set_up),
         cmocka_unit_test_setup(test_limits_defaults_yield_to_fewer_calls, set_up),
         cmocka_unit_test_setup(test_limits_host_blocks_follow_device_blocks, set_up),
+        cmocka_unit_test_setup(test_limits_a_part_of_the_device_may_be_free, set_up),
         cmocka_unit_test_setup(
             test_limits_device_has_a_host_tier_by_itself_and_the_cpu_has_not, set_up),
         cmocka_unit_test_setup(test_limits_chosen_blocks_are_those_of_calls_and_prefixes, set_up),

@@ -108,13 +108,13 @@ static void test_a_content_goes_with_what_would_go_next(void **state)
     assert_int_equal(found(rig, 3000, KVMEM_CLUSTER), KVMEM_CLUSTER);
 }
 
-static void test_no_more_go_than_may_be_free(void **state)
+static void test_none_goes_early_where_enough_are_free(void **state)
 {
     (void)state;
     struct rig *rig = fresh(KVMEM_CLUSTER, 0);
     fill(rig);
     rig_grow(rig, 0, BLOCK_TOKENS);
-    rig_grow(rig, 1, BLOCK_TOKENS);                 /* seven of each cluster are free: too many */
+    rig_grow(rig, 1, BLOCK_TOKENS);                 /* seven of each cluster are free: enough */
     assert_int_equal(kvmem_free(&rig->kv), 2 * (KVMEM_CLUSTER - 1));
     rig_grow(rig, 2, BLOCK_TOKENS);
     assert_int_equal(found(rig, 3000, KVMEM_CLUSTER), KVMEM_CLUSTER);
@@ -159,6 +159,70 @@ static void test_what_is_within_a_minimum_does_not_go_along(void **state)
     assert_int_equal(found(rig, 3000, KVMEM_CLUSTER / 2), KVMEM_CLUSTER / 2);
 }
 
+static void test_room_is_made_early_for_whole_clusters_only(void **state)
+{
+    (void)state;
+    struct kvmem_settings settings;
+    kvmem_settings_fill(&settings, &(struct limits){.kv_free_blocks = KVMEM_CLUSTER - 1});
+    assert_int_equal(settings.free_blocks, 0);
+    kvmem_settings_fill(&settings, &(struct limits){.kv_free_blocks = 4 * KVMEM_CLUSTER - 1});
+    assert_int_equal(settings.free_blocks, 3 * KVMEM_CLUSTER);
+}
+
+/* Of the active set, whose room the others must not take. */
+static void test_what_is_protected_does_not_go_along(void **state)
+{
+    (void)state;
+    struct rig *rig = fresh(KVMEM_CLUSTER, 0);
+    kvmem_protect(&rig->kv, HOLDER_IDLE, true);
+    fill(rig);
+    rig_grow(rig, 0, BLOCK_TOKENS);
+    assert_int_equal(found(rig, 1000, KVMEM_CLUSTER), KVMEM_CLUSTER - 1);
+}
+
+/* A call that cannot go on where it is begins a whole cluster, and nothing goes for that. */
+static void test_nothing_goes_while_a_cluster_is_free(void **state)
+{
+    (void)state;
+    struct rig *rig = fresh(2 * KVMEM_CLUSTER, 0);
+    for (uint32_t i = 0; i + 1 < CLUSTERS; i++) {
+        leave(rig, 1000 * (i + 1), KVMEM_CLUSTER, i);
+    }
+    rig_grow(rig, 0, BLOCK_TOKENS);
+    for (uint32_t i = 0; i + 1 < CLUSTERS; i++) {
+        assert_int_equal(found(rig, 1000 * (i + 1), KVMEM_CLUSTER), KVMEM_CLUSTER);
+    }
+}
+
+/* The cluster whose block has been free longest is the first that others take what is left of. */
+static void test_what_has_been_free_longest_goes_to_others(void **state)
+{
+    (void)state;
+    struct rig *rig = fresh(0, 0);
+    for (uint32_t call = 0; call < CLUSTERS; call++) {
+        rig_grow(rig, call, BLOCK_TOKENS);
+    }
+    rig_grow(rig, 1, KVMEM_CLUSTER * BLOCK_TOKENS);
+    rig_grow(rig, 4, BLOCK_TOKENS);
+    assert_int_equal(rig_block(rig, 4, 0), rig_block(rig, 0, 0) + 1);
+}
+
+/* From the host. */
+static void test_what_comes_in_has_neighbours(void **state)
+{
+    (void)state;
+    struct rig *rig = fresh(0, BLOCKS);
+    leave(rig, 1000, KVMEM_CLUSTER, 0);
+    rig_grow(rig, 2, BLOCKS * BLOCK_TOKENS);        /* it goes to the host */
+    rig_step(rig);
+    rig_drop(rig, 2);
+    const struct kvmem_answer answer =
+        rig_ask(rig, 0, rig_tokens(1000), KVMEM_CLUSTER * BLOCK_TOKENS + 1);
+    assert_int_equal(answer.host_blocks, KVMEM_CLUSTER);
+    rig_commit(rig, &answer, answer.positions);
+    assert_neighbours(rig, 0, 0, KVMEM_CLUSTER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,8 +230,13 @@ int main(void)
         cmocka_unit_test(test_every_block_can_be_had),
         cmocka_unit_test(test_room_of_contents_comes_in_order),
         cmocka_unit_test(test_a_content_goes_with_what_would_go_next),
-        cmocka_unit_test(test_no_more_go_than_may_be_free),
+        cmocka_unit_test(test_none_goes_early_where_enough_are_free),
         cmocka_unit_test(test_nothing_goes_along_where_none_may_be_free),
+        cmocka_unit_test(test_room_is_made_early_for_whole_clusters_only),
+        cmocka_unit_test(test_what_is_protected_does_not_go_along),
+        cmocka_unit_test(test_nothing_goes_while_a_cluster_is_free),
+        cmocka_unit_test(test_what_has_been_free_longest_goes_to_others),
+        cmocka_unit_test(test_what_comes_in_has_neighbours),
         cmocka_unit_test(test_what_a_call_waits_for_does_not_go_along),
         cmocka_unit_test(test_what_is_within_a_minimum_does_not_go_along),
     };
