@@ -56,7 +56,7 @@ bool ceiling_is_there(enum ceiling ceiling)
                                    : loops[state.simd][ceiling] != NULL;
 }
 
-static double shot(enum ceiling ceiling)
+double ceiling_trial(enum ceiling ceiling)
 {
     state.loop = loops[state.simd][ceiling];
     double amount = state.loop != NULL ? (double)ITERATIONS * state.loop->products * 2
@@ -70,7 +70,7 @@ double ceiling_shot(enum ceiling ceiling)
 {
     double best = 0;
     for (uint32_t i = 0; i < TRIALS; i++) {
-        double taken = shot(ceiling);
+        double taken = ceiling_trial(ceiling);
         best = taken > best ? taken : best;
     }
     return best;

@@ -22,7 +22,9 @@ enum ceiling {
 void ceiling_init(enum kernels_simd simd, uint32_t threads);
 /* True when the set has instructions for it; the plain set has none. */
 bool ceiling_is_there(enum ceiling ceiling);
-/* The best of a few trials, which take some hundredths of a second. */
+/* One trial, some hundredths of a second: what there is now. */
+double ceiling_trial(enum ceiling ceiling);
+/* The best of a few. */
 double ceiling_shot(enum ceiling ceiling);
 void ceiling_stop(void);
 

@@ -6,9 +6,9 @@
  *                   [--block-tokens N] [--scattered] [--blank] [--threads N] [--simd NAME]
  *                   [--runs N]
  *         for each KV type, tokens/s of all calls together, median (worst to best) of the runs;
- *         what that reads, and the median share of the read ceiling, which is measured before each
- *         run; tokens/s of the prompts. With --beside two types take turns, run by run: then also
- *         the second one's speed over the first one's, median (least to most) of the turns
+ *         what that reads, and the median share of what memory gives, of which a trial precedes
+ *         each plan; tokens/s of the prompts. With --beside two types take turns, run by run: then
+ *         also the second one's speed over the first one's, median (least to most) of the turns
  *
  * The calls share nothing. Their prompts are computed once, or not at all (--blank: keys and values
  * are zeros, which takes as long to decode); each run decodes the same DECODE_TOKENS behind them. A
@@ -119,12 +119,16 @@ static void feed_prompts(struct contender *c)
     c->prefill_seconds = seconds() - begun;
 }
 
-/* Seconds of DECODE_TOKENS for each call. */
-static double decode(struct contender *c)
+/* DECODE_TOKENS for each call, in turns with trials of the memory. */
+struct decoded {
+    double seconds;
+    double ceiling;             /* bytes a second: the mean of the trials; 0: unknown */
+};
+static struct decoded decode(struct contender *c)
 {
     struct engine *engine = &c->engine;
     uint32_t next[CALLS_MAX];
-    double total = 0;
+    double total = 0, byte_seconds = 0;
     memcpy(next, c->last, sizeof next);
     for (uint32_t done = 0; done < DECODE_TOKENS; done += STEPS) {
         engine_step_begin(engine);
@@ -134,6 +138,7 @@ static double decode(struct contender *c)
                                      .sampling = greedily};
             *engine_row_add(engine, &row) = next[call];
         }
+        byte_seconds += ceiling_is_there(CEILING_READ) ? 1 / ceiling_trial(CEILING_READ) : 0;
         double begun = seconds();
         engine_run(engine);
         total += seconds() - begun;
@@ -141,7 +146,8 @@ static double decode(struct contender *c)
             next[call] = step_out_tokens(&engine->step, call)[STEPS - 1];
         }
     }
-    return total;
+    double trials = DECODE_TOKENS / STEPS;
+    return (struct decoded){total, byte_seconds > 0 ? trials / byte_seconds : 0};
 }
 
 /* ---- what they mean ---- */
@@ -179,9 +185,9 @@ static double median(double *values)
 static void run(struct contender *c, uint32_t index)
 {
     double moved = DECODE_TOKENS * (weight_bytes() + kv_bytes(c->engine.settings.kv_type));
-    double ceiling = ceiling_is_there(CEILING_READ) ? ceiling_shot(CEILING_READ) : 0;
-    c->times[index] = decode(c);
-    c->shares[index] = ceiling > 0 ? moved / c->times[index] / ceiling : 0;
+    struct decoded decoded = decode(c);
+    c->times[index] = decoded.seconds;
+    c->shares[index] = decoded.ceiling > 0 ? moved / decoded.seconds / decoded.ceiling : 0;
 }
 
 static void report(struct contender *c)
