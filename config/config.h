@@ -147,6 +147,7 @@ struct limits {
     uint32_t kv_host_ratio;         /* thousandths; 0: no host tier */
     uint32_t kv_blocks, kv_host_blocks;
     uint32_t kv_free_blocks;        /* where fewer are free, contents may go early (kvmem) */
+    bool kv_in_streams;             /* the engine reads neighbouring KV blocks as one */
     uint32_t canary_prompt_tokens, canary_decode_steps;
     uint32_t canary_blocks;         /* device blocks beyond kv_blocks; 0: no canary */
     uint32_t prefixes;              /* declared ones: config/prefixes.h */

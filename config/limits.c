@@ -168,6 +168,7 @@ static enum status derive_blocks(struct limits *limits, const struct options *op
     /* By itself a host tier is beside a device only: else both would lie in the same memory. */
     limits->kv_host_ratio =
         ratio->line != 0 || machine->has_device ? smaller(ratio->number, UINT32_MAX) : 0;
+    limits->kv_in_streams = !machine->has_device;
     derive_wishes(limits, options);
     config_limits_choose_kv(limits, limits->kv_blocks_most);
     if (limits->kv_blocks >= limits->blocks_per_call) {
@@ -192,7 +193,8 @@ void config_limits_choose_kv(struct limits *limits, uint32_t blocks)
     limits->kv_host_blocks =
         smaller((uint64_t)blocks * limits->kv_host_ratio / 1000, BOUND_KV_BLOCKS);
     /* With a host tier contents would have to move for it. */
-    limits->kv_free_blocks = limits->kv_host_blocks > 0 ? 0 : blocks / FREE_PART;
+    bool may_go_early = limits->kv_in_streams && limits->kv_host_blocks == 0;
+    limits->kv_free_blocks = may_go_early ? blocks / FREE_PART : 0;
 }
 
 static uint64_t reserve_bytes(uint64_t available)

@@ -204,12 +204,15 @@ static void test_limits_host_blocks_follow_device_blocks(void **state)
                                                                    number */
 }
 
-/* None with a host tier: above. */
+/* None with a host tier (above), or where blocks are no streams. */
 static void test_limits_a_part_of_the_device_may_be_free(void **state)
 {
     (void)state;
     assert_status(STATUS_OK, DERIVE("kv.host_ratio=0", "kv.device_blocks=1001"));
     assert_int_equal(limits.kv_free_blocks, 31);
+    machine.has_device = true;
+    assert_status(STATUS_OK, DERIVE("kv.host_ratio=0", "kv.device_blocks=1001"));
+    assert_int_equal(limits.kv_free_blocks, 0);
 }
 
 /* Where a host tier keeps the KV of ended calls, the device need not. */
