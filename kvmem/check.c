@@ -75,21 +75,31 @@ static void check_mirror(const struct kvmem *kv, uint32_t index)
     }
 }
 
-/* Free blocks: `is_whole`, those of clusters of which no block is taken. */
-static void check_free(const struct kvmem *kv, const struct kvmem_tier *tier, bool is_whole)
+/* The blocks of a list, all of one state. */
+static void check_links(const struct kvmem *kv, const struct kvmem_tier *tier,
+                        const struct kvmem_list *list, enum kvmem_state state)
 {
-    const struct kvmem_list *list = is_whole ? &tier->whole : &tier->free;
     uint32_t before = KVMEM_BLOCK_NONE;
     uint32_t count = 0;
     for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
         ASSERT(++count <= list->count);
         ASSERT(i - tier->first < tier->count);
-        ASSERT(kv->blocks[i].state == KVMEM_FREE && kv->blocks[i].prev == before);
-        ASSERT(tier == &kv->host ||
-               (kv->cluster_free[i / KVMEM_CLUSTER] == KVMEM_CLUSTER) == is_whole);
+        ASSERT(kv->blocks[i].state == state && kv->blocks[i].prev == before);
         before = i;
     }
     ASSERT(count == list->count && list->tail == before);
+}
+
+/* Free blocks: `is_whole`, those of clusters of which no block is taken. */
+static void check_free(const struct kvmem *kv, const struct kvmem_tier *tier, bool is_whole)
+{
+    const struct kvmem_list *list = is_whole ? &tier->whole : &tier->free;
+    check_links(kv, tier, list, KVMEM_FREE);
+    for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
+        bool is_of_whole =
+            tier == &kv->device && kv->cluster_free[i / KVMEM_CLUSTER] == KVMEM_CLUSTER;
+        ASSERT(is_of_whole == is_whole);
+    }
 }
 
 static void check_clusters(const struct kvmem *kv)
@@ -103,23 +113,16 @@ static void check_clusters(const struct kvmem *kv)
     }
 }
 
-/* The states of a tier against its lists. */
-static void check_list(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t shelf)
+static void check_contents(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t shelf)
 {
     const struct kvmem_list *list = kvmem_contents(kv, tier, shelf);
-    uint32_t before = KVMEM_BLOCK_NONE;
-    uint32_t count = 0;
+    check_links(kv, tier, list, KVMEM_CACHED);
     for (uint32_t i = list->head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
         const struct kvmem_block *block = &kv->blocks[i];
-        ASSERT(++count <= list->count);
-        ASSERT(i - tier->first < tier->count);
-        ASSERT(block->state == KVMEM_CACHED && block->shelf == shelf);
-        ASSERT(block->prev == before);
-        ASSERT(before == KVMEM_BLOCK_NONE || kv->blocks[before].used_us <= block->used_us);
-        before = i;
+        ASSERT(block->shelf == shelf);
+        ASSERT(block->prev == KVMEM_BLOCK_NONE ||
+               kv->blocks[block->prev].used_us <= block->used_us);
     }
-    ASSERT(count == list->count);
-    ASSERT(list->tail == before);
 }
 
 static void check_key(const struct heap *heap, uint32_t shelf, bool is_in, uint64_t key)
@@ -140,19 +143,6 @@ static void check_shelf(const struct kvmem *kv, const struct kvmem_tier *tier, u
     check_key(&tier->ages[!is_wanted], shelf, false, 0);
 }
 
-/* Oldest first: in the order in which they became mirrors. */
-static void check_mirrors(const struct kvmem *kv, const struct kvmem_tier *tier)
-{
-    uint32_t count = 0;
-    uint32_t before = KVMEM_BLOCK_NONE;
-    for (uint32_t i = tier->mirrors.head; i != KVMEM_BLOCK_NONE; i = kv->blocks[i].next) {
-        ASSERT(++count <= tier->mirrors.count);
-        ASSERT(kv->blocks[i].state == KVMEM_MIRROR && kv->blocks[i].prev == before);
-        before = i;
-    }
-    ASSERT(count == tier->mirrors.count && tier->mirrors.tail == before);
-}
-
 static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
 {
     uint32_t in_state[KVMEM_MIRROR + 1] = {0};
@@ -164,13 +154,13 @@ static void check_tier(const struct kvmem *kv, const struct kvmem_tier *tier)
             kv->blocks[i].seen = 0;
         }
     }
-    check_mirrors(kv, tier);
+    check_links(kv, tier, &tier->mirrors, KVMEM_MIRROR);
     ASSERT(in_state[KVMEM_MIRROR] == tier->mirrors.count);
     uint32_t cached[2] = {0};
     check_free(kv, tier, false);
     check_free(kv, tier, true);
     for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
-        check_list(kv, tier, shelf);
+        check_contents(kv, tier, shelf);
         check_shelf(kv, tier, shelf);
         cached[kvmem_is_wanted(kv, shelf)] += kvmem_contents(kv, tier, shelf)->count;
     }

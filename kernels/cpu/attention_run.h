@@ -60,10 +60,9 @@ static bool run_admits(const struct run *run, const struct kernels_attending *ro
     return true;
 }
 
-/* Octet j, at token `offset` of a block, where keys and values are levels. */
-ALWAYS_INLINE void levels_place(struct run *run, uint32_t j, uint32_t block, uint32_t offset)
+/* Octet j, at token `offset` of a block's piece, where keys and values are levels. */
+ALWAYS_INLINE void levels_place(struct run *run, uint32_t j, const uint8_t *piece, uint32_t offset)
 {
-    const uint8_t *piece = run->pieces + block * run->piece_bytes;
     const void *scales = piece + run->numbers, *steps = piece + run->numbers / 8 * 9;
     if (run->pieces == run->a->keys) {
         run->keys[j] = piece + offset * 2;
@@ -85,7 +84,7 @@ static void run_place(struct run *run)
         run->keys[j] = piece + offset * size;
         run->values[j] = piece + offset * lanes * size;
         if (a->type == KERNELS_KV_Q8) {
-            levels_place(run, j, *block, offset);
+            levels_place(run, j, piece, offset);
         }
         bool is_last = (j + 1) * KERNELS_OCTET >= run->tokens;
         offset += is_last ? 0 : KERNELS_OCTET;

@@ -19,15 +19,10 @@
 
 #define RUN_BYTES_MAX (UINT64_C(16) << 20)  /* one copy; a few milliseconds */
 
-static bool is_host(const struct kernels *k, uint32_t block)
-{
-    return block >= k->settings.kv_blocks;
-}
-
 static bool is_of_phase(const struct kernels *k, const struct step_move *move,
                         enum step_phase phase)
 {
-    ASSERT(!is_host(k, move->from) || !is_host(k, move->to));
+    ASSERT(!kernels_is_host(k, move->from) || !kernels_is_host(k, move->to));
     return step_move_phase(move, k->settings.kv_blocks) == phase;
 }
 

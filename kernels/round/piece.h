@@ -22,10 +22,15 @@ static inline uint32_t kernels_pieces(const struct kernels *k)
     return k->shape.layers * k->shape.kv_heads * 2;
 }
 
+static inline bool kernels_is_host(const struct kernels *k, uint32_t block)
+{
+    return block >= k->settings.kv_blocks;
+}
+
 static inline struct kernels_piece kernels_piece(const struct kernels *k, uint32_t block,
                                                  uint32_t index)
 {
-    bool is_host = block >= k->settings.kv_blocks;
+    bool is_host = kernels_is_host(k, block);
     uint64_t blocks = is_host ? k->settings.kv_host_blocks : k->settings.kv_blocks;
     uint64_t before = is_host ? block - k->settings.kv_blocks : block;
     uint64_t head_bytes = blocks * (k->keys_bytes + k->values_bytes);

@@ -35,7 +35,7 @@ static uint32_t found(struct rig *rig, uint32_t first, uint32_t blocks)
     return rig_found(rig, first, blocks * BLOCK_TOKENS + 1) / BLOCK_TOKENS;
 }
 
-static void test_calls_that_grow_in_turns_do_not_share_a_run(void **state)
+static void test_calls_that_grow_in_turns_do_not_share_a_cluster(void **state)
 {
     (void)state;
     struct rig *rig = fresh(0, 0);
@@ -226,7 +226,7 @@ static void test_what_comes_in_has_neighbours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls_that_grow_in_turns_do_not_share_a_run),
+        cmocka_unit_test(test_calls_that_grow_in_turns_do_not_share_a_cluster),
         cmocka_unit_test(test_every_block_can_be_had),
         cmocka_unit_test(test_room_of_contents_comes_in_order),
         cmocka_unit_test(test_a_content_goes_with_what_would_go_next),
