@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Speed of the engine beside llama.cpp's: the rows of build/bench, the same files and threads.
+"""Speed of the engine beside llama.cpp's: rows of build/bench and build/bench-context, the same
+files and threads.
 
     tools/bench/against_peers.py --peer-bin DIR [--peer-bin NAME=DIR]... [--shapes 15m,110m]
 
 All engines run a row before any engine runs the next one; the first round is dropped. The result is
-the ratio within a round: medians, least and most. decode-N and prefill-N are llama-batched-bench's
-own figures; it does not sample, we do. Of 64 calls it decodes a quarter of the tokens that we
-decode, to save time: so it attends to fewer positions. Each engine keeps keys and values in its
-default type. Without a peer's binary a row says "not measured". Do not give it real-time priority:
-the thread with which llama-batched-bench prints then gets no CPU, and its row is lost."""
+the ratio within a round: medians, least and most. Beside the rows that --rows has by default there
+are prefill-N of any N, and context-N and context-NxC: decode of one call, or of C that share
+nothing, behind N tokens each. Peers' rows are llama-batched-bench's own figures; it does not
+sample, we do. Of 64 calls it decodes a quarter of the tokens that we decode, to save time: so it
+attends to fewer positions. All keep keys and values in the same type, and peers attend without a
+matrix of scores (-fa). Without a peer's binary a row says "not measured". Do not give it real-time
+priority: the thread with which llama-batched-bench prints then gets no CPU, and its row is lost."""
 import argparse
 import json
 import statistics
@@ -20,7 +23,10 @@ from peers import BUILD, NotMeasured, add_arguments, model, run, spread
 
 ROWS = "decode-1,decode-4,decode-16,decode-64,prefill-512,prefill-4096,mixed"
 PROMPT_TOKENS, DECODE_TOKENS = 16, 64       # as in tools/bench/bench.c
+CONTEXT_TOKENS = 32                         # decoded: as in tools/bench/context.c
 THEIR_TOKENS_MOST = 1024                    # of all calls of a row that decodes
+LONG_PROMPT = 4096                          # the longest that build/bench has
+KV_NAMES = {"f32": "f32", "f16": "f16", "q8": "q8_0"}       # ours: theirs
 ATTEMPTS = 8                                # a short run may end before its row is printed
 
 
@@ -33,17 +39,39 @@ def arguments():
                         help="peers use weights as the file has them (ik_llama.cpp: no -rtr)")
     parser.add_argument("--weights", choices=("file", "bf16"), default="file",
                         help="ours: as model.weights (docs/config.md)")
+    parser.add_argument("--kv", choices=KV_NAMES, default="f16", help="type of keys and values")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="appends a line for each row and round")
     return parser.parse_args()
 
 
-def ours(path, row, chosen):
+class Asked:
+    """What a row's name asks for."""
+    def __init__(self, name):
+        self.name = name
+        self.kind, _, counts = name.partition("-")
+        count, _, calls = counts.partition("x")
+        self.count, self.calls = int(count or 0), int(calls or 1)
+        self.is_context = self.kind == "context"
+        self.is_long = self.is_context or self.kind == "prefill" and self.count > LONG_PROMPT
+
+
+def our_report(*words):
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
-        run(BUILD / "bench", path, "--threads", chosen.threads, "--weights", chosen.weights,
-            "--row", row, "--runs", 1, "--json", report)
-        return json.loads(report.read_text(encoding="utf-8"))["rows"][0]
+        run(*words, "--runs", 1, "--json", report)
+        return json.loads(report.read_text(encoding="utf-8"))
+
+
+def ours(path, asked, chosen):
+    common = ("--threads", chosen.threads, "--kv", chosen.kv)
+    if not asked.is_long:
+        return our_report(BUILD / "bench", path, *common, "--weights", chosen.weights,
+                          "--row", asked.name)["rows"][0]
+    blank = ["--blank"] if asked.is_context else []
+    taken = our_report(BUILD / "bench-context", path, *common, "--context", asked.count,
+                       "--calls", asked.calls, *blank)
+    return taken if asked.is_context else {"tokens_s": taken["prompt_tokens_s"]}
 
 
 def batched_bench(peer, path, chosen, prompt, decode, calls):
@@ -51,9 +79,11 @@ def batched_bench(peer, path, chosen, prompt, decode, calls):
     tool = peer.tool("llama-batched-bench")
     repacking = [] if chosen.no_repacking else peer.repacks(tool)
     context = calls * ((prompt + decode + 255) // 256 * 256)
+    kind = KV_NAMES[chosen.kv]
     for _ in range(ATTEMPTS):
         said = run(tool, "-m", path, "-c", context, "-npp", prompt, "-ntg", decode, "-npl", calls,
-                   "-t", chosen.threads, "-tb", chosen.threads, *repacking, both=True)
+                   "-t", chosen.threads, "-tb", chosen.threads, "-ctk", kind, "-ctv", kind,
+                   "-fa", "on", *repacking, both=True)
         for line in said.splitlines():
             cells = [cell.strip() for cell in line.strip("| ").split("|")]
             if len(cells) == 10 and cells[0].isdigit():
@@ -61,20 +91,21 @@ def batched_bench(peer, path, chosen, prompt, decode, calls):
     raise NotMeasured(f"llama-batched-bench printed no row, {ATTEMPTS} times")
 
 
-def theirs(peer, path, row, chosen):
-    kind, _, count = row.partition("-")
-    if kind == "mixed":
+def theirs(peer, path, asked, chosen):
+    if asked.kind == "mixed":
         return float(run(peer.tool("llamacpp"), path, "mixed", chosen.threads))
-    if kind == "prefill":
-        return batched_bench(peer, path, chosen, int(count), 1, 1)[0]
-    each = min(DECODE_TOKENS, THEIR_TOKENS_MOST // int(count))
-    return batched_bench(peer, path, chosen, PROMPT_TOKENS, each, int(count))[1]
+    if asked.kind == "prefill":
+        return batched_bench(peer, path, chosen, asked.count, 1, 1)[0]
+    if asked.is_context:
+        return batched_bench(peer, path, chosen, asked.count, CONTEXT_TOKENS, asked.calls)[1]
+    each = min(DECODE_TOKENS, THEIR_TOKENS_MOST // asked.count)
+    return batched_bench(peer, path, chosen, PROMPT_TOKENS, each, asked.count)[1]
 
 
 class Row:
     """A row of the table: the figures of all engines, round by round."""
     def __init__(self, chosen, path, name):
-        self.chosen, self.path, self.name = chosen, path, name
+        self.chosen, self.path, self.asked = chosen, path, Asked(name)
         self.ours = []
         self.theirs = {peer: [] for peer in chosen.peer_bin}
         self.reasons = {}
@@ -86,17 +117,18 @@ class Row:
                     taken.clear()
 
     def turn(self):
-        self.ours.append(ours(self.path, self.name, self.chosen))
+        self.ours.append(ours(self.path, self.asked, self.chosen))
         for peer in self.theirs:
             if peer not in self.reasons:
                 try:
-                    self.theirs[peer].append(theirs(peer, self.path, self.name, self.chosen))
+                    self.theirs[peer].append(theirs(peer, self.path, self.asked, self.chosen))
                 except NotMeasured as reason:
                     self.reasons[peer] = str(reason)
 
     def cells(self):
         yield spread([taken["tokens_s"] for taken in self.ours], 1)
         yield " / ".join(f"{100 * statistics.median(taken[what] for taken in self.ours):.0f} %"
+                         if what in self.ours[0] else "-"
                          for what in ("read_share", "multiply_share"))
         for peer, taken in self.theirs.items():
             if peer in self.reasons:
@@ -109,8 +141,8 @@ class Row:
         for turn, mine in enumerate(self.ours):
             others = {peer.name: taken[turn] for peer, taken in self.theirs.items()
                       if peer not in self.reasons}
-            json.dump({"shape": shape, "type": kind, "threads": self.chosen.threads,
-                       "weights": self.chosen.weights, **mine, "peers": others}, file)
+            json.dump({"shape": shape, "type": kind, "threads": self.chosen.threads, "kv": self.chosen.kv,
+                       "row": self.asked.name, "weights": self.chosen.weights, **mine, "peers": others}, file)
             file.write("\n")
 
 

@@ -4,11 +4,12 @@
  *
  *     bench-context MODEL.gguf [--context N] [--calls N] [--kv f16|f32|q8] [--beside f16|f32|q8]
  *                   [--block-tokens N] [--scattered] [--blank] [--threads N] [--simd NAME]
- *                   [--runs N]
+ *                   [--runs N] [--json FILE]
  *         for each KV type, tokens/s of all calls together, median (worst to best) of the runs;
  *         what that reads, and the median share of what memory gives, of which a trial precedes
  *         each plan; tokens/s of the prompts. With --beside two types take turns, run by run: then
- *         also the second one's speed over the first one's, median (least to most) of the turns
+ *         also the second one's speed over the first one's, median (least to most) of the turns. --json:
+ *         appends a line for each type
  *
  * The calls share nothing. Their prompts are computed once, or not at all (--blank: keys and values
  * are zeros, which takes as long to decode); each run decodes the same DECODE_TOKENS behind them. A
@@ -43,7 +44,7 @@ struct contender {
 struct bench {
     struct contender contenders[TYPES_MAX];
     uint32_t contenders_count;
-    const char *model_path, *simd;
+    const char *model_path, *simd, *json;
     uint32_t context, calls, block_tokens, threads, runs;
     bool is_scattered, is_blank;
     enum kernels_kv_type kv_types[TYPES_MAX];
@@ -190,21 +191,66 @@ static void run(struct contender *c, uint32_t index)
     c->shares[index] = decoded.ceiling > 0 ? moved / decoded.seconds / decoded.ceiling : 0;
 }
 
-static void report(struct contender *c)
+/* The medians of a contender's runs. */
+struct outcome {
+    double tokens_s, least, most;
+    double bytes_s, read_share, kv_share;
+    double prompt_tokens_s;         /* 0: not computed */
+};
+
+static struct outcome outcome(struct contender *c)
 {
-    enum kernels_kv_type type = c->engine.settings.kv_type;
-    double moved = DECODE_TOKENS * (weight_bytes() + kv_bytes(type));
+    double kv = kv_bytes(c->engine.settings.kv_type), weights = weight_bytes();
     double middle = median(c->times), tokens = bench.calls * DECODE_TOKENS;
+    double prompts = (double)bench.calls * bench.context;
+    return (struct outcome){
+        .tokens_s = tokens / middle,
+        .least = tokens / c->times[bench.runs - 1],
+        .most = tokens / c->times[0],
+        .bytes_s = DECODE_TOKENS * (weights + kv) / middle,
+        .read_share = median(c->shares),
+        .kv_share = kv / (kv + weights),
+        .prompt_tokens_s = bench.is_blank ? 0 : prompts / c->prefill_seconds,
+    };
+}
+
+static void print(const struct contender *c, const struct outcome *o)
+{
     printf("%u calls of %u tokens, KV %s, blocks of %u%s: %.1f tokens/s (%.1f to %.1f), "
            "%.1f GB/s, %.0f %% of the read ceiling, KV %.0f %% of the bytes",
-           bench.calls, bench.context, kv_words[type], bench.block_tokens,
-           bench.is_scattered ? ", scattered" : "", tokens / middle,
-           tokens / c->times[bench.runs - 1], tokens / c->times[0], moved / middle * 1e-9,
-           median(c->shares) * 100, 100 * kv_bytes(type) / (kv_bytes(type) + weight_bytes()));
+           bench.calls, bench.context, kv_words[c->engine.settings.kv_type], bench.block_tokens,
+           bench.is_scattered ? ", scattered" : "", o->tokens_s, o->least, o->most,
+           o->bytes_s * 1e-9, o->read_share * 100, 100 * o->kv_share);
     if (!bench.is_blank) {
-        printf("; prompts %.0f tokens/s", (double)bench.calls * bench.context / c->prefill_seconds);
+        printf("; prompts %.0f tokens/s", o->prompt_tokens_s);
     }
     printf("\n");
+}
+
+static void write_json(const struct contender *c, const struct outcome *o)
+{
+    FILE *file = fopen(bench.json, "a");
+    if (file == NULL) {
+        fail("the JSON file cannot be written");
+    }
+    fprintf(file,
+            "{\"context\": %u, \"calls\": %u, \"kv\": \"%s\", \"tokens_s\": %.2f, "
+            "\"least\": %.2f, \"most\": %.2f, \"gb_s\": %.3f, \"read_share\": %.4f, "
+            "\"prompt_tokens_s\": %.2f}\n",
+            bench.context, bench.calls, kv_words[c->engine.settings.kv_type], o->tokens_s,
+            o->least, o->most, o->bytes_s * 1e-9, o->read_share, o->prompt_tokens_s);
+    if (fclose(file) != 0) {
+        fail("the JSON file cannot be written");
+    }
+}
+
+static void report(struct contender *c)
+{
+    struct outcome medians = outcome(c);
+    print(c, &medians);
+    if (bench.json != NULL) {
+        write_json(c, &medians);
+    }
 }
 
 static void measure(enum kernels_simd simd)
@@ -248,6 +294,7 @@ static void parse(int argc, char **argv)
         {"--threads", "N", ARGUMENT_U32, &bench.threads, 1, THREADS_MAX, "(all CPUs)"},
         {"--simd", "NAME", ARGUMENT_TEXT, &bench.simd, 0, 0, "(the best)"},
         {"--runs", "N", ARGUMENT_U32, &bench.runs, 1, RUNS_MAX, "(5)"},
+        {"--json", "FILE", ARGUMENT_TEXT, &bench.json, 0, 0, "append a line for each type"},
     };
     const struct command_line line = {
         .program = "bench-context", .usage = "MODEL.gguf [OPTION]...",
