@@ -67,7 +67,7 @@ GPU_TOLD := kernels/cuda/driver/images.c kernels/cuda/plan.c
 LIB := $(O)/libcore.a
 CORE_OBJ := $(call objects,$(wildcard config/*.c config/*/*.c net/*.c net/*/*.c sched/*.c \
     sched/*/*.c sched/*/*/*.c kvmem/*.c kernels/*.c kernels/round/*.c kernels/ref/*.c \
-    kernels/cpu/*.c) $(GPU_TOLD)) \
+    kernels/cpu/*.c kernels/weights/*.c) $(GPU_TOLD)) \
     $(O)/config/vocab/unicode_classes.o
 MAIN_OBJ := $(call objects,$(filter-out appliance/gpu/%,\
     $(wildcard appliance/*.c appliance/*/*.c appliance/*/*/*.c)) \
@@ -110,7 +110,7 @@ GPU_OBJ := $(call objects,$(filter-out $(GPU_TOLD),$(wildcard kernels/cuda/*.c \
 GPU_MAIN_OBJ := $(call objects,$(wildcard appliance/gpu/*.c) appliance/control.c \
     appliance/seal/filter.c appliance/log.c appliance/runner.c) $(O)/kernels/cuda/embedded.o
 # A driver library for machines without a GPU, for tests: selftest/fake/softgpu.
-SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/format.c config/base/assert.c \
+SOFTGPU_SRC := $(wildcard selftest/fake/softgpu/*.c) kernels/weights/format.c config/base/assert.c \
     config/base/say.c selftest/misbehave/forbidden.c
 SOFTGPU := $(B)/libsoftgpu.so
 # Kernels for the chip: one image with code for each architecture. NVCC= builds without.

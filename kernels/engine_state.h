@@ -21,7 +21,7 @@
 #include "kernels/ops.h"
 #include "kernels/sample.h"
 #include "kernels/threads.h"
-#include "kernels/weights.h"
+#include "kernels/weights/weights.h"
 
 #define KERNELS_TILE_ROWS     256u      /* slots of a tile at most */
 #define KERNELS_NORM_ROWS     4u        /* up to so many rows, every thread prepares all of them */

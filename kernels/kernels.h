@@ -75,7 +75,7 @@ struct kernels_settings {
 };
 
 /* Weights, packed for the kernels. Built once by the keeper, inherited read-only by workers. */
-struct kernels_weights;     /* kernels/weights.h; lies at the start of the weights arena */
+struct kernels_weights;     /* kernels/weights/weights.h; lies at the start of the weights arena */
 
 /* Bytes of the packed weights (MEMORY_WEIGHTS). `as_bfloats`: matrices of F32 and F16 are rounded
  * to BF16. Loading takes the same value. */
@@ -86,7 +86,7 @@ struct kernels_loading {
     struct kernels_weights *weights;
     uint64_t done_bytes, total_bytes;   /* of tensors in the file; equal at the end */
     uint64_t digest;                    /* FNV-1a 64 over the bytes that are done, in file order */
-    /* private: only kernels/weights.c */
+    /* private: only kernels/weights/weights.c */
     const struct gguf *gguf;
     const struct gguf_source *source;
     uint32_t tensor_next;

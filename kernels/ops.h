@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
-#include "kernels/matrix.h"
+#include "kernels/weights/matrix.h"
 #include "kernels/round/kv.h"
 
 #define KERNELS_COPY_FLOATS  128u       /* what one turn of the copy takes */

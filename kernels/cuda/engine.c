@@ -69,7 +69,7 @@ static enum status fill_device(struct gpu_engine *e, const struct gpu_engine_par
     const struct model_shape *s = &e->weights.shape;
     uint32_t context = e->settings.context_tokens;
     const struct gpu_loading loading = {e->queue, parts->source, e->staging, GPU_STAGING_BYTES,
-                                        e->in.staging, e->heartbeat};
+                                        e->heartbeat};
     TRY(gpu_weights_load(&e->weights, &loading, parts->gguf, error));
     kernels_rope_fill(rope, s, e->weights.rope_factors, context);
     gpu_upload(e->queue, e->rope, rope, (uint64_t)context * s->rope_dim * sizeof(float));

@@ -15,7 +15,8 @@
  * The input of a product of halves is rounded to their type. By that rounding logits differ from
  * the CPU engine's: decision 0040 has the figures.
  *
- * Weights of Q8_0 are F16 on the device, rounded once, and take as much memory as F16.
+ * Weights that are levels stay levels in the device's memory. A product rounds each to F16 where it
+ * multiplies it, and is always our own.
  *
  * Memory: all of it is taken at boot, on the device and on the host, as gpu_plan_memory() says
  * (kernels/cuda/plan.h).

@@ -64,8 +64,8 @@ struct gpu_engine {
     uint32_t *early_stop;               /* pinned; the device reads it between two rounds */
     uint8_t *staging;                   /* pinned (GPU_STAGING_BYTES), for boot */
     uint64_t rope, partials, sample_weights, sample_memory;
-    uint64_t blas_workspace;            /* without a library: the partials of our own products */
-    uint64_t product_tickets;           /* of struct gpu_product_halves */
+    uint64_t blas_workspace;
+    uint64_t product_partials, product_tickets;     /* of struct gpu_product_tiled */
     struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
     /* The step. */
     const struct step *step;

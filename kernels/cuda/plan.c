@@ -10,28 +10,32 @@
 
 #include "config/model/tensors.h"
 #include "kernels/cuda/engine_state.h"
+#include "kernels/weights/matrix.h"
 
 #define GPU_SLOTS_MAX 65535u        /* the limit of a grid dimension */
 
 /* ---- weights ---- */
 
-const struct gpu_format *gpu_format_of(uint32_t type)
+enum gpu_type gpu_type_of(enum gguf_type type)
 {
-    static const struct gpu_format formats[] = {{GGUF_F32, GPU_F32}, {GGUF_F16, GPU_F16},
-                                                {GGUF_BF16, GPU_BF16}, {GGUF_Q8_0, GPU_F16}};
-    for (uint32_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        if (formats[i].file == type) {
-            return &formats[i];
-        }
+    switch (type) {
+    case GGUF_F16: return GPU_F16;
+    case GGUF_BF16: return GPU_BF16;
+    case GGUF_Q8_0: return GPU_Q8_0;
+    case GGUF_Q4_0: return GPU_Q4_0;
+    case GGUF_Q4_K: return GPU_Q4_K;
+    case GGUF_Q6_K: return GPU_Q6_K;
+    case GGUF_F32: break;
     }
-    return NULL;
+    return GPU_F32;
 }
 
-uint64_t gpu_tensor_bytes(const struct gguf_tensor *tensor)
+uint64_t gpu_tensor_bytes(const struct model_tensor *tensor)
 {
-    return tensor->type == GGUF_Q8_0
-               ? tensor->bytes / GPU_Q8_0_BYTES * GPU_Q8_0_COLUMNS * sizeof(uint16_t)
-               : tensor->bytes;
+    enum gguf_type type = tensor->tensor->type;
+    return gpu_has_levels(gpu_type_of(type))
+               ? kernels_matrix_bytes(type, (uint32_t)tensor->outputs, (uint32_t)tensor->columns)
+               : tensor->tensor->bytes;
 }
 
 bool gpu_is_of_the_host(const struct model_tensor *tensor)
@@ -45,28 +49,13 @@ uint64_t gpu_weights_bytes(const struct gguf *gguf)
     for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
         struct model_tensor tensor;
         if (model_tensor_find(&tensor, gguf, i) && !gpu_is_of_the_host(&tensor)) {
-            bytes += gpu_taken_bytes(1, gpu_tensor_bytes(tensor.tensor));
+            bytes += gpu_taken_bytes(1, gpu_tensor_bytes(&tensor));
         }
     }
     return bytes;
 }
 
 /* ---- checks: can this GPU run the model? ---- */
-
-static enum status check_types(const struct gguf *gguf, const char *source,
-                               struct config_error *error)
-{
-    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
-        struct model_tensor tensor;
-        if (model_tensor_find(&tensor, gguf, i) && gpu_format_of(tensor.tensor->type) == NULL) {
-            snprintf(error->text, sizeof error->text,
-                     "%s: tensor %s: is %s; the GPU engine needs F32, F16, BF16 or Q8_0", source,
-                     tensor.name, gguf_type_name(tensor.tensor->type));
-            return STATUS_CONFIG_MODEL;
-        }
-    }
-    return STATUS_OK;
-}
 
 /* The kernel that attends in tiles takes the most shared memory of those that differ by the model;
  * every chip with code here has the 96 KiB of product_many. */
@@ -121,7 +110,6 @@ enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_setting
 {
     TRY(check_weights(settings, error));
     TRY(check_kv(settings, error));
-    TRY(check_types(gguf, source, error));
     return check_launches(settings, &gguf->shape, shared_bytes_max, error);
 }
 
@@ -212,6 +200,7 @@ uint64_t gpu_engine_place(struct gpu_engine *engine, const struct model_shape *s
     e->delta = take_buffer(&at, slots, s->dim);
     e->gathered = take_buffer(&at, calls, s->dim);
     e->logits = take_buffer(&at, calls, s->vocab_tokens);
+    e->product_partials = take(&at, 1, GPU_PARTIALS_BYTES);
     e->product_tickets = take(&at, GPU_PRODUCT_BLOCKS, sizeof(uint32_t));
     return at.bytes;
 }

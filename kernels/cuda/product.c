@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: products. By the library if there is one, else by our own kernels: halves on tensor cores
- * (device/product_halves.cu), floats by one chain (device/product.cu).
+ * What: products. By the library if there is one and the weights are no levels, else by our own
+ * kernels (device/product): levels and halves on tensor cores, floats by one chain.
  *
  * Our own kernels sum a row in one order, which the matrix's shape gives. The library chooses the
  * order by the shape of the product, so every product of it has GPU_PRODUCT_ROWS rows: a row gets
@@ -12,7 +12,7 @@
  *   rows        one product sums all of its rows in the same order. NVIDIA does not document it (a
  *               split of the rest among the last multiprocessors would break it), so boot tries it.
  *               It does not document the sums of tensor cores either: boot tries our own kernels
- *               for halves too, with each number of rows that has a tile of its own
+ *               on them too, with each number of rows that has a tile of its own
  *
  * Elements have one type: the input of a product is rounded to the type of the weights when it is
  * written. The chain computes products by matrices whose type differs from that of another matrix
@@ -26,11 +26,10 @@
 
 STATIC_ASSERT(GPU_PRODUCT_ROWS * sizeof(uint16_t) % GPU_ALIGN_BYTES == 0, "products are aligned");
 STATIC_ASSERT((GPU_PRODUCT_ROWS & (GPU_PRODUCT_ROWS - 1)) == 0, "so many by doubling");
-STATIC_ASSERT(GPU_PARTIALS_BYTES <= BLAS_WORKSPACE_BYTES, "there they lie without the library");
 
-static bool has_library(const struct gpu_engine *e)
+static bool is_of_library(const struct gpu_engine *e, const struct gpu_matrix *matrix)
 {
-    return e->blas != NULL;
+    return e->blas != NULL && !gpu_has_levels(matrix->type);
 }
 
 static uint32_t element_bytes(uint32_t type)
@@ -43,9 +42,14 @@ static enum blas_type blas_type_of(uint32_t type)
     return type == GPU_F32 ? BLAS_F32 : type == GPU_F16 ? BLAS_F16 : BLAS_BF16;
 }
 
+static uint32_t input_type(const struct gpu_matrix *matrix)
+{
+    return gpu_has_levels(matrix->type) ? (uint32_t)GPU_F16 : matrix->type;
+}
+
 struct gpu_buffer gpu_input_of(const struct gpu_matrix *matrix, struct gpu_buffer buffer)
 {
-    buffer.type = matrix->type;
+    buffer.type = input_type(matrix);
     return buffer;
 }
 
@@ -61,20 +65,28 @@ static void queue_chain(struct gpu_engine *e, const struct gpu_matrix *matrix,
     GPU_LAUNCH(e->queue, product, &args);
 }
 
-static void queue_halves(struct gpu_engine *e, const struct gpu_matrix *matrix,
-                         struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
+static void queue_tiled(struct gpu_engine *e, const struct gpu_matrix *matrix,
+                        struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
 {
-    const struct gpu_product_halves halves = {
+    const struct gpu_product_tiled tiled = {
         .x = from.at, .w = matrix->at, .y = to.at,
-        .partials = e->blas_workspace, .tickets = e->product_tickets,
+        .partials = e->product_partials, .tickets = e->product_tickets,
         .round = e->round,
         .x_stride = from.width, .y_stride = to.width,
         .rows = rows, .outputs = matrix->outputs, .columns = matrix->columns,
         .type = matrix->type,
     };
-    const struct gpu_product_few few = {halves};
-    const struct gpu_product_many many = {halves};
-    if (rows <= GPU_FEW_ROWS) {
+    const struct gpu_product_few few = {tiled};
+    const struct gpu_product_many many = {tiled};
+    const struct gpu_product_few_levels few_levels = {tiled};
+    const struct gpu_product_many_levels many_levels = {tiled};
+    if (gpu_has_levels(matrix->type)) {
+        if (rows <= GPU_FEW_ROWS) {
+            GPU_LAUNCH(e->queue, product_few_levels, &few_levels);
+        } else {
+            GPU_LAUNCH(e->queue, product_many_levels, &many_levels);
+        }
+    } else if (rows <= GPU_FEW_ROWS) {
         GPU_LAUNCH(e->queue, product_few, &few);
     } else {
         GPU_LAUNCH(e->queue, product_many, &many);
@@ -98,10 +110,11 @@ static void queue_library(struct gpu_engine *e, const struct gpu_matrix *matrix,
 void gpu_product_queue(struct gpu_engine *engine, const struct gpu_matrix *matrix,
                        struct gpu_buffer from, struct gpu_buffer to, uint32_t rows)
 {
-    if (from.type != matrix->type || (!has_library(engine) && matrix->type == GPU_F32)) {
+    bool is_library = is_of_library(engine, matrix);
+    if (from.type != input_type(matrix) || (!is_library && matrix->type == GPU_F32)) {
         queue_chain(engine, matrix, from, to, rows);
-    } else if (!has_library(engine)) {
-        queue_halves(engine, matrix, from, to, rows);
+    } else if (!is_library) {
+        queue_tiled(engine, matrix, from, to, rows);
     } else {
         for (uint32_t row = 0; row < rows; row += GPU_PRODUCT_ROWS) {
             queue_library(engine, matrix, from, to, row);
@@ -178,7 +191,8 @@ static enum status try_product(struct gpu_engine *e, const struct gpu_matrix *ma
                                struct config_error *error)
 {
     static const uint32_t rows[] = {GPU_PRODUCT_ROWS, GPU_FEW_ROWS, 32, 16, 8, 1};
-    uint32_t tries = has_library(e) ? 1 : matrix->type == GPU_F32 ? 0 : sizeof rows / sizeof *rows;
+    bool is_library = is_of_library(e, matrix);
+    uint32_t tries = is_library ? 1 : matrix->type == GPU_F32 ? 0 : sizeof rows / sizeof *rows;
     bool alike = true;
     if (tries == 0) {
         return STATUS_OK;
@@ -193,7 +207,7 @@ static enum status try_product(struct gpu_engine *e, const struct gpu_matrix *ma
         snprintf(error->text, sizeof error->text,
                  "%s: rows of one product (%u outputs, %u columns) are summed in different "
                  "orders on this GPU, or are too long to try",
-                 has_library(e) ? "cuBLAS" : "the engine's own products", matrix->outputs,
+                 is_library ? "cuBLAS" : "the engine's own products", matrix->outputs,
                  matrix->columns);
         return STATUS_DEVICE_FAILED;
     }
@@ -215,7 +229,7 @@ static enum status try_layer(struct gpu_engine *e, const struct gpu_layer *layer
 enum status gpu_products_start(struct gpu_engine *engine, struct config_error *error)
 {
     struct gpu_engine *e = engine;
-    if (has_library(e)) {
+    if (e->blas != NULL) {
         TRY(blas_start(e->blas, e->queue->stream, e->blas_workspace, error));
     }
     for (uint32_t i = 0; i < e->weights.shape.layers; i++) {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: from tensors in a file to the memory of a GPU; see weights.h. BOOT_ONLY.
- * Bounds: one tensor at a time goes through the staging buffer, piece by piece.
- *
- * Q8_0 becomes F16 as it is loaded. The library does not take quantisation blocks, and converting
- * them for each product would read and write them twice more per token. So Q8_0 saves space in the
- * file only.
+ * Bounds: one tensor at a time goes through the staging buffer, piece by piece; of levels, so many
+ * panels that their rows in the file, the panels, and what came back of them have room there.
  */
 #include "kernels/cuda/weights.h"
 
@@ -13,6 +10,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "kernels/weights/matrix.h"
 
 static struct gpu_matrix *matrix_of(struct gpu_weights *w, const struct model_tensor *t)
 {
@@ -46,17 +44,21 @@ static uint64_t *vector_of(struct gpu_weights *w, const struct model_tensor *t)
     }
 }
 
-/* Copies a piece of a tensor to the device and back; each direction has half of the staging. */
-static enum status copy_piece(const struct gpu_loading *loading, uint64_t from, uint64_t to,
-                              uint64_t bytes, struct config_error *error)
+/* What goes to the device at a time; in the staging buffer, as is what comes back of it. */
+struct piece {
+    const uint8_t *at;
+    uint8_t *back;
+    uint64_t bytes;
+};
+
+static enum status copy_piece(const struct gpu_loading *loading, const struct piece *piece,
+                              uint64_t to, struct config_error *error)
 {
-    uint8_t *back = loading->staging + loading->staging_bytes / 2;
-    TRY(gguf_read(loading->source, from, loading->staging, bytes, error));
-    gpu_upload(loading->queue, to, loading->staging, bytes);
-    gpu_download(loading->queue, back, to, bytes);
+    gpu_upload(loading->queue, to, piece->at, piece->bytes);
+    gpu_download(loading->queue, piece->back, to, piece->bytes);
     TRY(gpu_check(loading->queue, error));
     *loading->heartbeat += 1;
-    if (memcmp(loading->staging, back, bytes) != 0) {
+    if (memcmp(piece->at, piece->back, piece->bytes) != 0) {
         snprintf(error->text, sizeof error->text,
                  "GPU: weights that were copied to it are others there");
         return STATUS_DEVICE_FAILED;
@@ -64,34 +66,87 @@ static enum status copy_piece(const struct gpu_loading *loading, uint64_t from, 
     return STATUS_OK;
 }
 
-/* Dequantises a piece in the device's staging buffer to where it belongs. */
-static void queue_halves(const struct gpu_loading *loading, uint64_t to, uint64_t bytes)
-{
-    const struct gpu_dequantize args = {
-        .from = loading->device_staging, .to = to,
-        .count = bytes / GPU_Q8_0_BYTES * GPU_Q8_0_COLUMNS, .to_type = GPU_F16,
-    };
-    GPU_LAUNCH(loading->queue, dequantize, &args);
-}
-
-/* Pieces are whole quantisation blocks of any type. */
 static enum status copy_tensor(const struct gpu_loading *loading, const struct gguf_tensor *tensor,
                                uint64_t to, struct config_error *error)
 {
-    bool is_q8_0 = tensor->type == GGUF_Q8_0;
-    uint64_t most = loading->staging_bytes / 2 / GPU_Q8_0_BYTES * GPU_Q8_0_BYTES;
-    for (uint64_t offset = 0; offset < tensor->bytes;) {
-        uint64_t left = tensor->bytes - offset, bytes = left < most ? left : most;
-        uint64_t at = is_q8_0 ? loading->device_staging : to + offset;
-        TRY(copy_piece(loading, tensor->offset + offset, at, bytes, error));
-        if (is_q8_0) {
-            queue_halves(loading, to, bytes);
-            to += bytes / GPU_Q8_0_BYTES * GPU_Q8_0_COLUMNS * sizeof(uint16_t);
-        }
-        offset += bytes;
+    uint64_t most = loading->staging_bytes / 2;
+    for (uint64_t offset = 0; offset < tensor->bytes; offset += most) {
+        uint64_t left = tensor->bytes - offset;
+        const struct piece piece = {loading->staging, loading->staging + most,
+                                    left < most ? left : most};
+        TRY(gguf_read(loading->source, tensor->offset + offset, loading->staging, piece.bytes,
+                      error));
+        TRY(copy_piece(loading, &piece, to + offset, error));
     }
     return STATUS_OK;
 }
+
+/* ---- levels ---- */
+
+/* Panels of a tensor that are copied at a time, in the staging buffer: the panels, what comes back
+ * of them, and their outputs as the file has them. */
+struct strip {
+    const struct gpu_loading *loading;
+    const struct model_tensor *tensor;
+    uint8_t *panels, *back, *file;
+    uint64_t panel_bytes, file_bytes;   /* of one panel, of one output */
+    uint32_t outputs;
+};
+
+static struct strip strip_of(const struct gpu_loading *loading, const struct model_tensor *tensor)
+{
+    enum gguf_type type = tensor->tensor->type;
+    struct strip strip = {
+        .loading = loading, .tensor = tensor, .panels = loading->staging,
+        .panel_bytes = kernels_columns_bytes(type, (uint32_t)tensor->columns),
+        .file_bytes = gguf_row_bytes(type, tensor->columns)};
+    uint64_t each = 2 * strip.panel_bytes + KERNELS_PANEL_LANES * strip.file_bytes;
+    uint64_t count = loading->staging_bytes / each;
+    strip.back = strip.panels + count * strip.panel_bytes;
+    strip.file = strip.back + count * strip.panel_bytes;
+    strip.outputs = (uint32_t)count * KERNELS_PANEL_LANES;
+    return strip;
+}
+
+/* The strip's outputs from `first` on, or as many as there are. */
+static enum status copy_strip(const struct strip *strip, uint32_t first, uint64_t to,
+                              struct config_error *error)
+{
+    const struct model_tensor *tensor = strip->tensor;
+    uint32_t left = (uint32_t)tensor->outputs - first;
+    uint32_t outputs = left < strip->outputs ? left : strip->outputs;
+    uint64_t at = tensor->tensor->offset + first * strip->file_bytes;
+    uint64_t file_bytes = outputs * strip->file_bytes;
+    struct kernels_matrix panels;
+    kernels_matrix_init(&panels, tensor->tensor->type, outputs, (uint32_t)tensor->columns,
+                        strip->panels);
+    const struct piece piece = {strip->panels, strip->back,
+                                panels.panels_count * panels.panel_bytes};
+    memset(strip->panels, 0, piece.bytes);
+    TRY(gguf_read(strip->loading->source, at, strip->file, file_bytes, error));
+    if (!kernels_matrix_pack(&panels, 0, strip->file, file_bytes)) {
+        snprintf(error->text, sizeof error->text,
+                 "%s: tensor %s: a scale in the %llu bytes from %llu on is not finite; needs "
+                 "finite numbers", strip->loading->source->name, tensor->name,
+                 (unsigned long long)file_bytes, (unsigned long long)at);
+        return STATUS_CONFIG_MODEL;
+    }
+    return copy_piece(strip->loading, &piece,
+                      to + first / KERNELS_PANEL_LANES * strip->panel_bytes, error);
+}
+
+static enum status copy_panels(const struct gpu_loading *loading, const struct model_tensor *tensor,
+                               uint64_t to, struct config_error *error)
+{
+    const struct strip strip = strip_of(loading, tensor);
+    ASSERT(strip.outputs > 0);
+    for (uint32_t first = 0; first < tensor->outputs; first += strip.outputs) {
+        TRY(copy_strip(&strip, first, to, error));
+    }
+    return STATUS_OK;
+}
+
+/* ---- all ---- */
 
 static enum status load_tensor(struct gpu_weights *weights, const struct gpu_loading *loading,
                                const struct model_tensor *tensor, struct config_error *error)
@@ -100,15 +155,16 @@ static enum status load_tensor(struct gpu_weights *weights, const struct gpu_loa
     if (gpu_is_of_the_host(tensor)) {
         return gguf_read(loading->source, file->offset, weights->rope_factors, file->bytes, error);
     }
-    uint64_t at = gpu_take(loading->queue, 1, gpu_tensor_bytes(file));
+    enum gpu_type type = gpu_type_of(file->type);
+    uint64_t at = gpu_take(loading->queue, 1, gpu_tensor_bytes(tensor));
     if (tensor->outputs == 0) {
         *vector_of(weights, tensor) = at;
     } else {
         *matrix_of(weights, tensor) = (struct gpu_matrix){
-            at, (uint32_t)tensor->outputs, (uint32_t)tensor->columns,
-            gpu_format_of(file->type)->type};
+            at, (uint32_t)tensor->outputs, (uint32_t)tensor->columns, type};
     }
-    return copy_tensor(loading, file, at, error);
+    return gpu_has_levels(type) ? copy_panels(loading, tensor, at, error)
+                                : copy_tensor(loading, file, at, error);
 }
 
 enum status gpu_weights_load(struct gpu_weights *weights, const struct gpu_loading *loading,

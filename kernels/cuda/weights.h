@@ -2,16 +2,16 @@
 #pragma once
 /*
  * What: the weights of a model in the memory of a GPU: matrices as in the file, a row for each
- * output, but those of Q8_0 as F16; norms, biases and RoPE factors as floats. The list is
- * config/model/tensors.h.
+ * output, but those of levels in panels, as the CPU engine has them (kernels/weights/panel.h);
+ * norms, biases and RoPE factors as floats. The list is config/model/tensors.h.
  */
 #include "kernels/cuda/queue.h"
 #include "config/model/tensors.h"
 
 struct gpu_matrix {
-    uint64_t at;                /* (outputs, columns) */
+    uint64_t at;                /* (outputs, columns), or panels */
     uint32_t outputs, columns;
-    uint32_t type;              /* enum gpu_type; a float or a half */
+    uint32_t type;              /* enum gpu_type */
 };
 
 struct gpu_layer {
@@ -31,28 +31,24 @@ struct gpu_weights {
     struct gpu_layer layers[GGUF_LAYERS_MAX];
 };
 
-/* The type on the device for a type in the file; NULL: there is none. */
-struct gpu_format {
-    enum gguf_type file;
-    enum gpu_type type;
-};
-const struct gpu_format *gpu_format_of(uint32_t type);
-uint64_t gpu_tensor_bytes(const struct gguf_tensor *tensor);
+/* The type on the device for a type in the file. */
+enum gpu_type gpu_type_of(enum gguf_type type);
+/* Device bytes of a tensor. */
+uint64_t gpu_tensor_bytes(const struct model_tensor *tensor);
 bool gpu_is_of_the_host(const struct model_tensor *tensor);
 /* Device bytes that the weights take. */
 uint64_t gpu_weights_bytes(const struct gguf *gguf);
 
-/* Where weights come from, and the buffers that they pass. */
+/* Where weights come from, and the buffer that they pass. */
 struct gpu_loading {
     struct gpu_queue *queue;
     const struct gguf_source *source;
     uint8_t *staging;               /* pinned */
     uint64_t staging_bytes;
-    uint64_t device_staging;        /* as large, on the device */
     volatile uint64_t *heartbeat;   /* grows with each piece */
 };
-/* BOOT_ONLY. gpu_plan_check() has passed. Copies are read back and compared. That weights are
- * finite is not checked: the first logits show it. */
+/* BOOT_ONLY. gpu_plan_check() has passed. Copies are read back and compared. That floats and halves
+ * are finite is not checked: the first logits show it. */
 MUST_CHECK enum status gpu_weights_load(struct gpu_weights *weights,
                                         const struct gpu_loading *loading,
                                         const struct gguf *gguf, struct config_error *error);

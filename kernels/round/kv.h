@@ -4,7 +4,7 @@
  * What: the room that keys and values of a head take in a KV block (kernels/ops.h: struct
  * kernels_attention says what lies where), and what the levels of keys and queries mean.
  */
-#include "kernels/format.h"
+#include "kernels/weights/format.h"
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/cuda/device/number.h"
+#include "kernels/cuda/device/panel.h"
 #include "selftest/burn/state.h"
 
 #define ROWS            64u
@@ -24,7 +24,8 @@
 static const struct {
     const char *name;
     uint32_t type;
-} kinds[] = {{"F32", GPU_F32}, {"F16", GPU_F16}, {"BF16", GPU_BF16}, {"Q8_0", GPU_Q8_0}};
+} kinds[] = {{"F32", GPU_F32},   {"F16", GPU_F16},   {"BF16", GPU_BF16}, {"Q8_0", GPU_Q8_0},
+           {"Q4_0", GPU_Q4_0}, {"Q4_K", GPU_Q4_K}, {"Q6_K", GPU_Q6_K}};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 struct trial {
@@ -81,13 +82,16 @@ static float number_of(uint64_t seed, uint64_t at)
     return (float)(burn_random(seed, at) >> 40) * 0x1p-23f - 1.0f;
 }
 
-/* A quantisation block: a scale and levels. */
-static void fill_block(uint8_t *block, uint64_t seed, uint64_t at)
+/* A block of a panel: finite scales, and any levels. */
+static void fill_block(uint8_t *block, struct gpu_panel panel, uint64_t seed, uint64_t at)
 {
-    uint16_t scale = kernels_half_of(number_of(~seed, at));
-    memcpy(block, &scale, sizeof scale);
-    for (uint32_t i = 0; i < GPU_Q8_0_COLUMNS; i++) {
-        block[sizeof scale + i] = (uint8_t)burn_random(seed, at * GPU_Q8_0_COLUMNS + i);
+    for (uint32_t i = 0; i < panel.block; i++) {
+        block[i] = (uint8_t)burn_random(seed, at * panel.block + i);
+    }
+    uint32_t halves = panel.head > 0 ? panel.head : KERNELS_SCALES_BYTES;
+    for (uint32_t i = 0; i < halves; i += sizeof(uint16_t)) {
+        uint16_t scale = kernels_half_of(number_of(~seed, at * halves + i));
+        memcpy(block + i, &scale, sizeof scale);
     }
 }
 
@@ -95,9 +99,11 @@ static void fill_weights(struct trial *t, uint64_t seed)
 {
     uint32_t type = kinds[t->kind].type;
     uint64_t count = (uint64_t)t->outputs * t->columns;
-    if (type == GPU_Q8_0) {
-        for (uint64_t i = 0; i < count / GPU_Q8_0_COLUMNS; i++) {
-            fill_block(t->w + i * GPU_Q8_0_BYTES, seed, i);
+    if (gpu_has_levels(type)) {
+        const struct gpu_panel panel = gpu_panel_of(type);
+        uint64_t of_block = KERNELS_PANEL_LANES * panel.parts * KERNELS_QUANT_COLUMNS;
+        for (uint64_t i = 0; i < count / of_block; i++) {
+            fill_block(t->w + i * panel.block, panel, seed, i);
         }
     } else {
         for (uint64_t i = 0; i < count; i++) {
@@ -110,7 +116,7 @@ static void compute_output(struct trial *t, uint32_t output)
 {
     float sums[ROWS] = {0};
     for (uint32_t c = 0; c < t->columns; c++) {
-        float w = gpu_load(t->w, kinds[t->kind].type, (uint64_t)output * t->columns + c);
+        float w = gpu_weight(t->w, kinds[t->kind].type, t->columns, output, c);
         for (uint32_t r = 0; r < ROWS; r++) {
             sums[r] = fmaf(t->x[(uint64_t)r * t->columns + c], w, sums[r]);
         }

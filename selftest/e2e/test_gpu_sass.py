@@ -14,6 +14,8 @@ LOOP = ["LDG.E.128 R4, desc[UR4][R2.64]", "FADD R0, R0, R4", "ISETP.NE.AND P0, P
 OF_FLOATS = ["LDS.128 R1"] * 8 + ["FFMA R0, R1, R2, R0"] * 32
 HAS = {"product_few": ["LDSM.16.M88.4 R1", "HMMA.16816.F32 R1"],
        "product_many": ["LDSM.16.M88.4 R1", "HMMA.16816.F32 R1"],
+       **dict.fromkeys(("product_few_levels", "product_many_levels"),
+                       ["LDS.64 R1", "HFMA2 R1", "PRMT R1", "HMMA.16816.F32 R1"]),
        "attend_split": ["STS.128 R1"], "attend_tile": ["STS.128 R1"],
        "sample_scan": ["STG.E.128 R1"], "sample_weigh": ["ATOMS.ADD R1"], "sample_gather": [],
        "kv_gather": ["ST.E.128 R1"], "kv_scatter": ["ST.E.128 R1"], "pattern_fold": []}
@@ -66,6 +68,7 @@ def test_what_holds_passes_and_each_fault_is_found():
         (name, "8.0") for name in HAS if not name.startswith("sample")}, said
     for kernel, code, fault in (
             ("product_few", good["product_few"][1:], "lacks LDSM.16.M88.4"),
+            ("product_few_levels", good["product_few_levels"][1:], "lacks LDS.64"),
             ("sample_scan", good["sample_scan"] + ["LDL R1"], "has LDL"),
             ("sample_weigh", good["sample_weigh"] + ["@P0 ATOMS.CAST.SPIN.64 P0, [R1]"],
              "has ATOMS.CAST.SPIN.64"),

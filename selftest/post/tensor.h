@@ -2,7 +2,7 @@
 #pragma once
 /* What: the packed weights as a list: each matrix and each vector under its name in the file. */
 #include "config/model/gguf.h"
-#include "kernels/weights.h"
+#include "kernels/weights/weights.h"
 
 struct post_tensor {
     char name[GGUF_NAME_BYTES];

@@ -141,8 +141,9 @@ class Row:
         for turn, mine in enumerate(self.ours):
             others = {peer.name: taken[turn] for peer, taken in self.theirs.items()
                       if peer not in self.reasons}
-            json.dump({"shape": shape, "type": kind, "threads": self.chosen.threads, "kv": self.chosen.kv,
-                       "row": self.asked.name, "weights": self.chosen.weights, **mine, "peers": others}, file)
+            json.dump({"shape": shape, "type": kind, "row": self.asked.name, "kv": self.chosen.kv,
+                       "threads": self.chosen.threads, "weights": self.chosen.weights, **mine,
+                       "peers": others}, file)
             file.write("\n")
 
 

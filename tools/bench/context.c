@@ -8,8 +8,8 @@
  *         for each KV type, tokens/s of all calls together, median (worst to best) of the runs;
  *         what that reads, and the median share of what memory gives, of which a trial precedes
  *         each plan; tokens/s of the prompts. With --beside two types take turns, run by run: then
- *         also the second one's speed over the first one's, median (least to most) of the turns. --json:
- *         appends a line for each type
+ *         also the second one's speed over the first one's, median (least to most) of the turns.
+ *         --json: appends a line for each type
  *
  * The calls share nothing. Their prompts are computed once, or not at all (--blank: keys and values
  * are zeros, which takes as long to decode); each run decodes the same DECODE_TOKENS behind them. A

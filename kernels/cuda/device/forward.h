@@ -3,11 +3,11 @@
 /* What: the kernels of a forward pass but attention and products (kernels.h: how to read this). */
 #include "kernels/cuda/device/record.h"
 
-/* ---- embeddings, SwiGLU, weights ---- */
+/* ---- embeddings, SwiGLU ---- */
 
 /* x of a slot: its token's row of the table, exact; zeros for an empty slot. */
 struct gpu_embed {
-    uint64_t table;             /* table_type (vocab, dim) */
+    uint64_t table;             /* table_type (vocab, dim); levels: panels */
     uint64_t slots;             /* struct gpu_slot (slots_count) */
     uint64_t x;                 /* float (slots_count, dim) */
     uint64_t x_stride;
@@ -28,18 +28,6 @@ struct gpu_swiglu {
 static inline struct gpu_launch gpu_swiglu_launch(const struct gpu_swiglu *args)
 {
     return gpu_launch(gpu_ceil(args->columns, 256), args->rows, 256);
-}
-
-/* Dequantises weights for products: scale * level, rounded to the type. */
-struct gpu_dequantize {
-    uint64_t from;              /* Q8_0, as in the model's file */
-    uint64_t to;                /* to_type (count): F32, F16 or BF16 */
-    uint64_t count;             /* a multiple of GPU_Q8_0_COLUMNS, below 2^39 */
-    uint32_t to_type;
-};
-static inline struct gpu_launch gpu_dequantize_launch(const struct gpu_dequantize *args)
-{
-    return gpu_launch((uint32_t)((args->count + 255) / 256), 1, 256);
 }
 
 /* ---- norm ---- */

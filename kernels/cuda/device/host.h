@@ -80,6 +80,17 @@ static inline float gpu_host_exchange_float(float value, uint32_t lanes, int lin
     return value;
 }
 
+/* Four of the eight bytes of two words, the first operand's before: a digit of `which` for each. */
+static inline uint32_t gpu_host_byte_perm(uint32_t low, uint32_t high, uint32_t which)
+{
+    uint64_t both = low | (uint64_t)high << 32;
+    uint32_t result = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        result |= (uint32_t)(both >> (which >> i * 4 & 7u) * 8 & 0xffu) << i * 8;
+    }
+    return result;
+}
+
 #define threadIdx  gpu_host_thread
 #define blockIdx   gpu_host_block
 #define blockDim   gpu_host_threads
@@ -93,6 +104,7 @@ static inline float gpu_host_exchange_float(float value, uint32_t lanes, int lin
 #define atomicAdd(at, value) \
     __atomic_fetch_add(at, (__typeof__(*(at)))(value), __ATOMIC_RELAXED)
 #define __threadfence() gpu_host_fence()
+#define __byte_perm(low, high, which) gpu_host_byte_perm(low, high, which)
 #define gpu_load_matrices(to, row) gpu_host_load_matrices(to, row, __LINE__)
 #define gpu_mma_f16(d, a, b) gpu_host_mma_f16(d, a, b, __LINE__)
 #define gpu_mma_bf16(d, a, b) gpu_host_mma_bf16(d, a, b, __LINE__)

@@ -49,14 +49,39 @@ GPU_INLINE uint16_t gpu_bfloat_of(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* A quantisation block of 32 columns: a half, which is their scale, and their levels. */
-GPU_INLINE float gpu_q8_0_load(const void *from, uint64_t index)
+/* Two halves in a word, the first in its low half: a * b + c, rounded once; what is too large
+ * becomes infinite. The twin rounds to an odd float before, which keeps apart what lies on the two
+ * sides of a tie. */
+#ifdef __CUDACC__
+GPU_INLINE uint32_t gpu_pair_fma(uint32_t a, uint32_t b, uint32_t c)
 {
-    const uint8_t *block = (const uint8_t *)from + index / GPU_Q8_0_COLUMNS * GPU_Q8_0_BYTES;
-    uint16_t scale = (uint16_t)(block[0] | block[1] << 8);
-    return gpu_half_load(scale) * (float)(int8_t)block[2 + index % GPU_Q8_0_COLUMNS];
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+#else
+GPU_INLINE uint32_t gpu_half_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    double exact = (double)gpu_half_load((uint16_t)a) * (double)gpu_half_load((uint16_t)b) +
+                   (double)gpu_half_load((uint16_t)c);
+    float value = (float)exact;
+    if ((double)value != exact && isfinite(value)) {
+        uint32_t bits = gpu_bits_of(value) - (fabs((double)value) > fabs(exact));
+        value = gpu_float_of(bits | 1u);
+    }
+    if (fabsf(value) >= 65520.0f) {
+        return (gpu_bits_of(value) >> 16 & 0x8000u) | 0x7c00u;
+    }
+    return kernels_half_of(value);
 }
 
+GPU_INLINE uint32_t gpu_pair_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    return gpu_half_fma(a, b, c) | gpu_half_fma(a >> 16, b >> 16, c >> 16) << 16;
+}
+#endif
+
+/* From F32, F16 or BF16. */
 GPU_INLINE float gpu_load(const void *from, uint32_t type, uint64_t index)
 {
     switch (type) {
@@ -64,8 +89,6 @@ GPU_INLINE float gpu_load(const void *from, uint32_t type, uint64_t index)
         return gpu_half_load(((const uint16_t *)from)[index]);
     case GPU_BF16:
         return gpu_float_of((uint32_t)((const uint16_t *)from)[index] << 16);
-    case GPU_Q8_0:
-        return gpu_q8_0_load(from, index);
     default:
         return ((const float *)from)[index];
     }

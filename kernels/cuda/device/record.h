@@ -4,6 +4,7 @@
  * What: what the kernels of the GPU share: types of numbers, a launch, and the form of a step and
  * its KV on the device.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -14,9 +15,13 @@
 
 #define GPU_NONE UINT32_MAX
 
-enum gpu_type { GPU_F32, GPU_F16, GPU_BF16, GPU_Q8_0 };     /* Q8_0: weights only */
-#define GPU_Q8_0_COLUMNS 32u
-#define GPU_Q8_0_BYTES   34u
+/* Weights from Q8_0 on are levels, in panels (kernels/weights/panel.h). */
+enum gpu_type { GPU_F32, GPU_F16, GPU_BF16, GPU_Q8_0, GPU_Q4_0, GPU_Q4_K, GPU_Q6_K };
+
+static inline GPU_BOTH bool gpu_has_levels(uint32_t type)
+{
+    return type >= GPU_Q8_0;
+}
 
 struct gpu_launch {
     uint32_t grid[3], block[3];

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "config/base/assert.h"
-#include "kernels/format.h"
+#include "kernels/weights/format.h"
 #include "kernels/half.h"
 #include "selftest/fake/softgpu/device.h"
 

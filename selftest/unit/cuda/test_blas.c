@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/driver/blas.h"
-#include "kernels/format.h"
+#include "kernels/weights/format.h"
 #include "kernels/half.h"
 
 #define ELEMENTS_MAX 1024

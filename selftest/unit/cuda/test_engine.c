@@ -134,9 +134,10 @@ static void check_same_bits(bool in_tiles)
 static void test_run_same_call_same_bits(void **state)
 {
     (void)state;
-    static const enum gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_BF16, GGUF_Q8_0};
+    static const enum gguf_type types[] = {GGUF_F32,  GGUF_F16,  GGUF_BF16, GGUF_Q8_0,
+                                           GGUF_Q4_0, GGUF_Q4_K, GGUF_Q6_K};
     for (uint32_t family = 0; family < model_families_count; family++) {
-        for (uint32_t i = 0; i < 2 * 4; i++) {
+        for (uint32_t i = 0; i < 2 * sizeof types / sizeof *types; i++) {
             struct model_shape shape = tiny_shape(types[i / 2], i / 2 == 1);
             shape.family = &model_families[family];
             tiny_make_shape(&tiny, &shape, types[i / 2], 7);
@@ -206,7 +207,8 @@ static void test_logits_are_near_the_cpus(void **state)
         float apart_max;
         uint32_t same_min;
     } cases[] = {{GGUF_F32, 1e-5f, 24}, {GGUF_F16, 5e-3f, 23}, {GGUF_BF16, 4e-2f, 23},
-                 {GGUF_Q8_0, 1e-1f, 20}};
+                 {GGUF_Q8_0, 1e-1f, 20}, {GGUF_Q4_0, 2e-1f, 20}, {GGUF_Q4_K, 2e-1f, 20},
+                 {GGUF_Q6_K, 2e-1f, 20}};
     for (uint32_t family = 0; family < model_families_count; family++) {
         for (uint32_t i = 0; i < PRODUCTS * sizeof cases / sizeof cases[0]; i++) {
             enum gguf_type type = cases[i / PRODUCTS].type;
@@ -238,12 +240,14 @@ static void check_refused_start(enum gguf_type type, enum products products, con
 static void test_products_whose_rows_differ_are_refused(void **state)
 {
     (void)state;
-    static const enum gguf_type types[] = {GGUF_F16, GGUF_BF16, GGUF_F32};
+    static const enum gguf_type types[] = {GGUF_F16, GGUF_BF16, GGUF_F32, GGUF_Q8_0};
     skip_on_a_chip("its products are as they are");
-    for (uint32_t i = 0; i < 3; i++) {
-        setenv("SOFTGPU_BLAS_SKEWED", "1", 1);
-        check_refused_start(types[i], LIBRARY, "cuBLAS");
-        unsetenv("SOFTGPU_BLAS_SKEWED");
+    for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i] != GGUF_Q8_0) {        /* which the library never sees */
+            setenv("SOFTGPU_BLAS_SKEWED", "1", 1);
+            check_refused_start(types[i], LIBRARY, "cuBLAS");
+            unsetenv("SOFTGPU_BLAS_SKEWED");
+        }
         setenv("SOFTGPU_MMA_SKEWED", "1", 1);
         if (types[i] != GGUF_F32) {         /* whose products are a chain */
             check_refused_start(types[i], OWN, "the engine's own products");

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * Goal: numbers of every type are read exactly and written rounded, by the kernels that do little
- * else: embed, dequantize, swiglu.
+ * else: embed, swiglu.
  * Method: every half and every bfloat, against the conversions of the compiler and of the CPU
- * engine; random quantisation blocks of Q8_0; the CPU's SwiGLU.
+ * engine; random levels, as the CPU engine takes them from a panel; the CPU's SwiGLU.
  */
 #include "selftest/unit/cuda/gpu_rig.h"
 
 #include "kernels/cuda/device/number.h"
+#include "kernels/cuda/weights.h"
 #include "kernels/exp.h"
-#include "kernels/matrix.h"
 #include "kernels/ops.h"
+#include "selftest/unit/cuda/levels.h"
 
 static void assert_same_float(float a, float b)
 {
@@ -45,78 +46,96 @@ static void test_store_bfloat_rounds_to_nearest_even(void **state)
     }
 }
 
+/* Products and sums of all kinds, and near ties, which a float between would round twice. */
+static void test_pairs_are_multiplied_and_added_with_one_rounding(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2000000; i++) {
+        uint32_t a = rig_random(1u << 16), b = rig_random(1u << 16), c = rig_random(1u << 16);
+        if (i % 2 == 0) {       /* of about one size: the exponents are near each other */
+            a = (a & 0x83ffu) | 0x3c00u;
+            b = (b & 0x83ffu) | 0x3c00u;
+            c = (c & 0x93ffu) | 0x2c00u;
+        }
+        double exact = (double)gpu_half_load((uint16_t)a) * (double)gpu_half_load((uint16_t)b) +
+                       (double)gpu_half_load((uint16_t)c);
+        uint32_t pair = gpu_pair_fma(a << 16 | b, b << 16 | a, c << 16 | c);
+        assert_int_equal(pair >> 16, pair & 0xffffu);
+        assert_same_float(gpu_half_load((uint16_t)pair), (float)(_Float16)exact);
+    }
+}
+
 /* ---- weights ---- */
 
 #define COLUMNS 96u
+#define LONG_COLUMNS 512u
 #define TOKENS  7u
 
 /* `tokens` rows of the type; the same numbers as floats go to `floats`. */
 static void *table_make(uint32_t type, float *floats)
 {
-    uint32_t bytes = type == GPU_Q8_0  ? COLUMNS / 32 * 34
-                     : type == GPU_F32 ? COLUMNS * 4
-                                       : COLUMNS * 2;
-    uint8_t *table = rig_take(TOKENS * bytes);
+    uint8_t *table = rig_take(TOKENS * COLUMNS * (type == GPU_F32 ? 4 : 2));
     for (uint32_t i = 0; i < TOKENS * COLUMNS; i++) {
         float value = rig_number();
-        uint8_t *block = table + i / 32 * 34;
-        if (type == GPU_Q8_0) {
-            uint16_t scale = (uint16_t)(0x2000 + i / 32);
-            memcpy(block, &scale, 2);
-            block[2 + i % 32] = (uint8_t)rig_random(256);
-            floats[i] = kernels_half_to_float(scale) * (float)(int8_t)block[2 + i % 32];
-        } else {
-            gpu_store(table, type, i, value);
-            floats[i] = gpu_load(table, type, i);
-            assert_true(fabsf(floats[i] - value) < 0x1p-8f);
-        }
+        gpu_store(table, type, i, value);
+        floats[i] = gpu_load(table, type, i);
+        assert_true(fabsf(floats[i] - value) < 0x1p-8f);
     }
     return table;
+}
+
+static void check_embed(void *table, uint32_t type, uint32_t columns, const float *floats)
+{
+    const struct gpu_slot slots[] = {{6, 0, 0}, {0, 0, 1}, {3, 0, GPU_NONE}, {3, 9, 2}};
+    uint32_t stride = columns + 4;
+    float *x = rig_take((3 * stride + columns) * sizeof *x);
+    struct gpu_embed args = {
+        .table = rig_address(table),
+        .slots = rig_address(rig_copy(slots, sizeof slots)),
+        .x = rig_address(x),
+        .x_stride = stride,
+        .slots_count = 4,
+        .dim = columns,
+        .table_type = type,
+    };
+    RIG_LAUNCH(embed, &args);
+    for (uint32_t i = 0; i < 4 * columns; i++) {
+        const struct gpu_slot *slot = &slots[i / columns];
+        float expected = slot->row == GPU_NONE ? 0 : floats[slot->token * columns + i % columns];
+        assert_same_float(x[i / columns * stride + i % columns], expected);
+    }
 }
 
 static void test_embed_every_type_is_exact(void **state)
 {
     (void)state;
-    const struct gpu_slot slots[] = {{6, 0, 0}, {0, 0, 1}, {3, 0, GPU_NONE}, {3, 9, 2}};
-    for (uint32_t type = GPU_F32; type <= GPU_Q8_0; type++) {
+    for (uint32_t type = GPU_F32; type <= GPU_BF16; type++) {
         float floats[TOKENS * COLUMNS];
-        float *x = rig_take((3 * 100 + COLUMNS) * sizeof *x);
-        struct gpu_embed args = {
-            .table = rig_address(table_make(type, floats)),
-            .slots = rig_address(rig_copy(slots, sizeof slots)),
-            .x = rig_address(x),
-            .x_stride = 100,
-            .slots_count = 4,
-            .dim = COLUMNS,
-            .table_type = type,
-        };
-        RIG_LAUNCH(embed, &args);
-        for (uint32_t i = 0; i < 4 * COLUMNS; i++) {
-            const struct gpu_slot *slot = &slots[i / COLUMNS];
-            float expected =
-                slot->row == GPU_NONE ? 0 : floats[slot->token * COLUMNS + i % COLUMNS];
-            assert_same_float(x[i / COLUMNS * 100 + i % COLUMNS], expected);
-        }
+        void *table = table_make(type, floats);
+        check_embed(table, type, COLUMNS, floats);
     }
 }
 
-static void test_dequantize_to_every_type(void **state)
+static void test_embed_of_levels_has_the_weights_of_products(void **state)
 {
     (void)state;
-    const uint32_t count = TOKENS * COLUMNS;
-    for (uint32_t type = GPU_F32; type <= GPU_BF16; type++) {
-        float floats[TOKENS * COLUMNS];
-        void *from = table_make(GPU_Q8_0, floats);
-        void *to = rig_take(count * (type == GPU_F32 ? 4 : 2));
-        struct gpu_dequantize args = {rig_address(from), rig_address(to), count, type};
-        RIG_LAUNCH(dequantize, &args);
-        for (uint32_t i = 0; i < count; i++) {
-            float expected = type == GPU_F32   ? floats[i]
-                             : type == GPU_F16 ? kernels_half_to_float(kernels_half_of(floats[i]))
-                                               : gpu_float_of((uint32_t)gpu_bfloat_of(floats[i])
-                                                              << 16);
-            assert_same_float(gpu_load(to, type, i), expected);
+    static const enum gguf_type types[] = {GGUF_Q8_0, GGUF_Q4_0, GGUF_Q4_K, GGUF_Q6_K};
+    for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
+        static uint8_t file[TOKENS * LONG_COLUMNS * 2];
+        static float floats[TOKENS * LONG_COLUMNS];
+        static _Alignas(ARENA_ALIGN_BYTES) uint8_t panels[16 * LONG_COLUMNS * 2];
+        uint32_t columns = gguf_type_block(types[i]).values == 32 ? COLUMNS : LONG_COLUMNS;
+        uint64_t state_of_fill = i + 1;
+        struct kernels_matrix matrix;
+        tiny_fill(file, types[i], TOKENS * columns, (struct tiny_range){.scale = 1},
+                  &state_of_fill);
+        kernels_matrix_init(&matrix, types[i], TOKENS, columns, panels);
+        assert_true(kernels_matrix_pack(&matrix, 0, file, TOKENS * gguf_row_bytes(types[i],
+                                                                                  columns)));
+        for (uint32_t w = 0; w < TOKENS * columns; w++) {
+            floats[w] = panel_half(&matrix, w / columns, w % columns);
         }
+        check_embed(rig_copy(panels, matrix.panel_bytes), gpu_type_of(types[i]), columns, floats);
     }
 }
 
@@ -157,8 +176,9 @@ static void test_swiglu_equals_the_cpu(void **state)
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_load_every_half_as_the_cpu),
     RIG_TEST(test_store_bfloat_rounds_to_nearest_even),
+    RIG_TEST(test_pairs_are_multiplied_and_added_with_one_rounding),
     RIG_TEST(test_embed_every_type_is_exact),
-    RIG_TEST(test_dequantize_to_every_type),
+    RIG_TEST(test_embed_of_levels_has_the_weights_of_products),
     RIG_TEST(test_swiglu_equals_the_cpu),
 };
 

@@ -115,7 +115,7 @@ static inline uint32_t tiny_six_bits(const uint8_t *q, uint32_t j, bool minimum)
     return low | (uint32_t)(q[j - (minimum ? 0 : 4)] >> 6) << 4;
 }
 
-/* Weight i of a quantisation block of the file, decoded independently of kernels/format.c. */
+/* Weight i of a quantisation block of the file, decoded independently of the engine's. */
 static inline double tiny_block_weight(const uint8_t *block, enum gguf_type type, uint32_t i)
 {
     double d = tiny_half_at(block);

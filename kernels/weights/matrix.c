@@ -6,7 +6,7 @@
  * one panel, at most 64 bytes a column, which is a thousandth of the weights that the token reads.
  * One layout halves the memory of a tied vocabulary and leaves one thing to test.
  */
-#include "kernels/matrix.h"
+#include "kernels/weights/matrix.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * What: the product by one chain: of floats where no library is used, and of types that differ. A
  * thread block for each tile of rows and outputs; each of its CUDA threads computes one whole sum.
  */
-#include "kernels/cuda/device/number.h"
+#include "kernels/cuda/device/panel.h"
 #include "kernels/cuda/device/step.h"
 
 #define STRIDE (GPU_PRODUCT_COLUMNS + 1)
@@ -14,17 +14,24 @@ struct matrix {
     uint32_t type, rows, columns;
 };
 
+GPU_INLINE float tile_number(const struct matrix *m, uint32_t row, uint32_t column)
+{
+    return gpu_has_levels(m->type) ? gpu_panel_weight(m->at, m->type, m->columns, row, column)
+                                   : gpu_load(m->at, m->type, row * m->stride + column);
+}
+
 /* A tile of a matrix, from a row and a column on; zeros past its ends. */
 GPU_INLINE void tile_load(float *tile, const struct matrix *m, uint32_t row_first,
                           uint32_t column_first)
 {
     uint32_t numbers = GPU_PRODUCT_TILE * GPU_PRODUCT_COLUMNS;
+    GPU_ROLLED
     for (uint32_t i = threadIdx.x; i < numbers; i += blockDim.x) {
         uint32_t row = row_first + i / GPU_PRODUCT_COLUMNS;
         uint32_t column = column_first + i % GPU_PRODUCT_COLUMNS;
         tile[i / GPU_PRODUCT_COLUMNS * STRIDE + i % GPU_PRODUCT_COLUMNS] =
             row < m->rows && column < m->columns
-                ? gpu_load(m->at, m->type, row * m->stride + column)
+                ? tile_number(m, row, column)
                 : 0.0f;
     }
 }

@@ -15,7 +15,7 @@
  * Bounds: PIECE_BYTES of stack; time linear in the file, plus a quadratic search over at most
  * GGUF_TENSORS_MAX names. BOOT_ONLY.
  */
-#include "kernels/weights.h"
+#include "kernels/weights/weights.h"
 
 #include <stdio.h>
 #include <string.h>

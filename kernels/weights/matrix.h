@@ -5,15 +5,15 @@
  * outputs lie side by side, so that a vector lane is an output and the sum over `in` runs down the
  * panel:
  *
- *   panel p holds outputs 16p .. 16p+15, as blocks of columns (kernels/format.h); outputs past the
- *   end are zero bytes, and their results are never read
+ *   panel p holds outputs 16p .. 16p+15, as blocks of columns (panel.h); outputs past the end are
+ *   zero bytes, and their results are never read
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/assert.h"
 #include "config/model/gguf.h"
-#include "kernels/format.h"
+#include "kernels/weights/format.h"
 
 struct kernels_matrix {
     enum gguf_type type;        /* of the panels */

@@ -6,7 +6,7 @@
  * Bounds: linear in the bytes. Stores of one output go to lines 64 bytes apart, but the sixteen
  * file rows of a panel meet in one extent that fits a cache.
  */
-#include "kernels/format.h"
+#include "kernels/weights/format.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * Vectors (norms, biases, RoPE factors) are floats, padded with zeros to whole panels.
  */
 #include "kernels/kernels.h"
-#include "kernels/matrix.h"
+#include "kernels/weights/matrix.h"
 #include "config/model/tensors.h"
 
 struct kernels_layer {
