@@ -69,17 +69,16 @@ static bool make_room(const struct sched_walk *walk, const struct call *call,
                       struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
-    const struct sched_lane *own = lane_of(engine, call);
+    struct sched_lane *own = lane_of(engine, call);
+    bool has_taken = false, fits = true;
     while (row->chunk > 0 && !kvmem_fits_beside(engine->kv, answer, row->positions)) {
-        struct call *victim = sched_deal_victim(walk, own);
+        struct call *victim = sched_deal_victim(walk, call);
         if (victim == NULL) {
-            return is_last_resort(walk) && kvmem_fits(engine->kv, answer, row->positions);
+            fits = is_last_resort(walk) && kvmem_fits(engine->kv, answer, row->positions);
+            break;
         }
         struct sched_lane *its = lane_of(engine, victim);
-        if (its != own) {
-            engine->taker = call->slot;
-            engine->taker_tokens = call->computed_tokens;
-        }
+        has_taken = has_taken || its != own;
         sched_cursor_forget(engine->sched, &its->hand.cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
@@ -87,7 +86,10 @@ static bool make_room(const struct sched_walk *walk, const struct call *call,
             *row = sched_row_after(walk, call, answer->positions);
         }
     }
-    return true;
+    if (has_taken) {
+        sched_deal_taken(engine, own, call, fits);
+    }
+    return fits;
 }
 
 /* What the call needs moves with this step: it waits for the next one. False: too many do. */

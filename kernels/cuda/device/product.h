@@ -122,7 +122,7 @@ static inline void gpu_product_grid(struct gpu_launch *launch, const struct gpu_
     grid[2] = tiles < enough && bytes <= GPU_PARTIALS_BYTES ? (uint32_t)segments : 1;
 }
 
-/* For 1 to 64 rows, in a tile of 8, 16, 32 or 64, and of 64 outputs; by levels, and below 64 rows, of
+/* For 1 to 64 rows, in a tile of 8, 16, 32 or 64, and of 64 outputs; by levels, below 64 rows, of
  * 128: what is done for a row is done for more of them. Waits for the weights, each read once. */
 #define GPU_FEW_ROWS   64u
 #define GPU_FEW_STAGES 4u               /* chunks in flight */

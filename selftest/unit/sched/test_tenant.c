@@ -299,6 +299,29 @@ static void test_a_tenant_keeps_its_blocks_while_both_want_more(void **state)
     assert_in_range(b->stats.preemptions, 0, 2);
 }
 
+/* Two tenants without a key, so of one account, and one with a key. What calls of the two leave is
+ * within that account's minimum, so the other's call, which needs all blocks, does not fit beside
+ * it: it may not take their blocks for that in each plan, for then none of them gets further. */
+static void test_calls_end_that_need_what_others_have_within_minimums(void **state)
+{
+    (void)state;
+    struct quotas quotas = {0};
+    quotas.of[QUOTA_KV_BLOCKS][QUOTA_WITHOUT_KEY].min = 8;
+    for (uint32_t policy = 0; policy < SCHED_POLICIES; policy++) {
+        start((enum sched_policy)policy, TENANTS, BENCH_BLOCKS_PER_CALL);
+        b->sched.settings.prefill_tokens = 2;
+        kvmem_bind_quotas(&b->kv, &quotas);
+        for (uint32_t i = 0; i < 6; i++) {
+            call_of(i % 3 == 0 ? DOMAIN_OF_KEY : i % 3, BENCH_CONTEXT - 4, 1);
+        }
+        for (uint32_t steps = 0; b->sched.open_calls > 0; steps++) {
+            assert_true(steps < 20000 && bench_launch(b));
+            bench_compute(b);
+            bench_settle(b, BENCH_UNIT / 10);
+        }
+    }
+}
+
 /* The set holds two programs, both of one tenant: the other one's program takes the place of one
  * when the tenant is behind by more than an exchange costs. */
 static void test_a_tenant_that_is_behind_comes_into_the_active_set(void **state)
@@ -364,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_a_domain_without_programs_gives_up_its_place),
         cmocka_unit_test(test_calls_that_each_need_all_blocks_end),
         cmocka_unit_test(test_a_tenant_keeps_its_blocks_while_both_want_more),
+        cmocka_unit_test(test_calls_end_that_need_what_others_have_within_minimums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
