@@ -27,9 +27,9 @@ def names(text):
     return {name for line in text.split("\n") for name in line.split("|")}
 
 
-def bench(*words):
+def bench(*words, shape="tiny"):
     """What it says, and its rows: (name, products, rows, tokens, numbers or reason)."""
-    done = subprocess.run([BENCH, "--cuda", SOFT, "--shape", "tiny", "--quick", *words], text=True,
+    done = subprocess.run([BENCH, "--cuda", SOFT, "--shape", shape, "--quick", *words], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG_S * 5)
     rows = [(name.strip(), *rest) for name, *rest in ROW.findall(done.stdout)]
     return done.returncode, done.stdout, rows
@@ -48,6 +48,14 @@ def test_every_row_has_numbers_with_and_without_the_library():
     assert {row[3] for row in rows if row[0] == "prefill"} == {"64", "256"}
     assert {(row[2], row[3]) for row in rows if row[0] == "attention, decode"} == {
         ("1", "32"), ("1", "256"), ("5", "32"), ("5", "256")}
+
+
+def test_weights_that_are_levels_are_multiplied_by_the_engines_own_products():
+    for levels in ("q8_0", "q4_k"):
+        status, said, rows = bench("--library", SOFT, "--rows", "1", "--part", "products",
+                                   "--type", levels, shape="tiny-256")
+        assert status == 0 and "not run" not in said, said
+        assert {row[1] for row in rows if row[0].startswith("product")} == {"own"}, said
 
 
 def test_what_cannot_be_measured_says_why():

@@ -27,6 +27,10 @@ struct wanted {
     uint32_t seconds;
 };
 
+static const char *const type_words[] = {"bf16", "f16", "q8_0", "q4_0", "q4_k", "q6_k", NULL};
+static const enum gguf_type types[] = {GGUF_BF16, GGUF_F16,  GGUF_Q8_0,
+                                       GGUF_Q4_0, GGUF_Q4_K, GGUF_Q6_K};
+
 static int parse(struct wanted *w, int argc, char **argv)
 {
     static const char *const shapes[] = {
@@ -35,11 +39,13 @@ static int parse(struct wanted *w, int argc, char **argv)
 #undef RANDOM_SHAPE
         NULL};
     w->shape.words = shapes;
-    w->type.words = (const char *const[]){"bf16", "f16", NULL};
+    w->type.words = type_words;
     w->part.words = (const char *const[]){"all", "ceilings", "steps", "products", "kernels", NULL};
     const struct argument options[] = {
-        {"--shape", "NAME", ARGUMENT_CHOICE, &w->shape, 0, 0, "8b (default), 14b or tiny"},
-        {"--type", "TYPE", ARGUMENT_CHOICE, &w->type, 0, 0, "of weights: bf16 (default) or f16"},
+        {"--shape", "NAME", ARGUMENT_CHOICE, &w->shape, 0, 0,
+         "8b (default), 14b, 70b, tiny or, for q4_k and q6_k, tiny-256"},
+        {"--type", "TYPE", ARGUMENT_CHOICE, &w->type, 0, 0,
+         "of weights: bf16 (default), f16, q8_0, q4_0, q4_k or q6_k"},
         {"--rows", "LIST", ARGUMENT_IDS, &w->rows, 0, 0,
          "of a step (1,32,128,256; 1,32 with --quick)"},
         {"--part", "NAME", ARGUMENT_CHOICE, &w->part, 0, 0,
@@ -106,7 +112,7 @@ int main(int argc, char **argv)
         wanted.wishes.rows_max = rows > wanted.wishes.rows_max ? rows : wanted.wishes.rows_max;
     }
     wanted.wishes.shape = wanted.shape.chosen;
-    wanted.wishes.type = wanted.type.chosen == 0 ? GGUF_BF16 : GGUF_F16;
+    wanted.wishes.type = types[wanted.type.chosen];
     wanted.wishes.until_us = wanted.seconds > 0 ? begin_us + wanted.seconds * 1e6 : 0;
     machine_start(&machine, &wanted.wishes);
     run(&machine, &list, (enum part)wanted.part.chosen);

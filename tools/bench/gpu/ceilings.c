@@ -179,6 +179,14 @@ static void queue_large_product(struct machine *m, const void *product)
     gpu_multiply(&m->queue, &m->blas, product);
 }
 
+/* Where there are so many halves: weights, or, where those are levels, KV; 0: nowhere. */
+static uint64_t halves_of(const struct machine *m, const struct gpu_matrix *w)
+{
+    uint64_t bytes = (uint64_t)w->outputs * w->columns * sizeof(uint16_t);
+    bool has_room = bytes <= m->settings.kv_blocks * m->engine->kv.block_bytes;
+    return !gpu_has_levels(w->type) ? w->at : has_room ? m->engine->kv.blocks : 0;
+}
+
 /* The library has no reason to wait for memory in a product of so many rows. */
 static void measure_operations(struct machine *m)
 {
@@ -187,14 +195,15 @@ static void measure_operations(struct machine *m)
     uint32_t rows = m->settings.step_tokens < PRODUCT_ROWS ? m->settings.step_tokens : PRODUCT_ROWS;
     struct row row = {.name = "operations, large product", .with = "library", .rows = rows,
                       .operations = 2.0 * rows * w->outputs * w->columns};
-    if (m->blas.library == NULL) {
-        table_skip(&row, "no library");
+    uint64_t halves = halves_of(m, w);
+    if (m->blas.library == NULL || halves == 0) {
+        table_skip(&row, m->blas.library == NULL ? "no library" : "no room for its weights");
         return;
     }
     const struct blas_product product = {
-        .out = e->gate.at, .in = e->normed.at, .weights = w->at, .rows = rows,
+        .out = e->gate.at, .in = e->normed.at, .weights = halves, .rows = rows,
         .outputs = w->outputs, .columns = w->columns,
-        .type = w->type == GPU_F16 ? BLAS_F16 : BLAS_BF16};
+        .type = w->type == GPU_BF16 ? BLAS_BF16 : BLAS_F16};
     const struct work work = {.queue = queue_large_product, .of = &product, .count = 1};
     double us = table_measure(m, &row, &work);
     m->operations = us > 0 ? row.operations / us : 0;

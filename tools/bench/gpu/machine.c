@@ -155,7 +155,8 @@ void machine_start(struct machine *machine, const struct machine_wishes *wishes)
     struct machine *m = machine;
     m->wishes = *wishes;
     if (!random_model_init(&m->model, wishes->shape, wishes->type)) {
-        fprintf(stderr, "bench-gpu: no memory for weights\n");
+        fprintf(stderr, "bench-gpu: no memory for weights, or the shape has rows that are no "
+                        "multiples of the type's blocks\n");
         exit(EXIT_FAILURE);
     }
     open_device(m);
@@ -189,8 +190,18 @@ void machine_use_library(struct machine *machine, bool is_wanted)
 uint64_t machine_weights_bytes(const struct machine *machine)
 {
     const struct gguf *gguf = &machine->model.gguf;
-    const struct gguf_tensor *table = gguf_tensor_find(gguf, "token_embd.weight");
-    return gpu_weights_bytes(gguf) - (gguf->shape.tied_output ? 0 : table->bytes);
+    const struct gpu_matrix *table = &machine->engine->weights.token_embd;
+    return gpu_weights_bytes(gguf) -
+           (gguf->shape.tied_output ? 0 : machine_matrix_bytes(machine, table));
+}
+
+uint64_t machine_matrix_bytes(const struct machine *machine, const struct gpu_matrix *matrix)
+{
+    const struct gguf_tensor tensor = {
+        .type = machine->wishes.type,
+        .bytes = matrix->outputs * gguf_row_bytes(machine->wishes.type, matrix->columns)};
+    return gpu_tensor_bytes(&(struct model_tensor){
+        .tensor = &tensor, .outputs = matrix->outputs, .columns = matrix->columns});
 }
 
 uint64_t machine_kv_bytes(const struct machine *machine, uint64_t tokens)

@@ -54,6 +54,7 @@ void machine_queue_write(struct machine *machine, uint64_t bytes);
 void machine_use_library(struct machine *machine, bool is_wanted);
 /* Of all matrices that a round reads whole: all but the embeddings, unless they are the output. */
 uint64_t machine_weights_bytes(const struct machine *machine);
+uint64_t machine_matrix_bytes(const struct machine *machine, const struct gpu_matrix *matrix);
 /* KV of so many tokens, in all layers. */
 uint64_t machine_kv_bytes(const struct machine *machine, uint64_t tokens);
 

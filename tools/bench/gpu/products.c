@@ -61,7 +61,7 @@ static void measure(struct machine *m, const struct products *products, const ch
     double rows = products->rows, outputs = w->outputs, columns = w->columns;
     struct row row = {.name = products->shape == NULL ? "product output" : products->shape->name,
                       .with = with, .rows = products->rows,
-                      .bytes = outputs * columns * sizeof(uint16_t) +
+                      .bytes = (double)machine_matrix_bytes(m, w) +
                                rows * (outputs + columns) * sizeof(float),
                       .operations = 2 * rows * outputs * columns};
     row.floor_us = table_floor_us(m, row.bytes, row.operations);
@@ -81,7 +81,7 @@ static void measure_all(struct machine *m, uint32_t rows, const char *with)
 void products_run(struct machine *machine, const struct rows_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        if (machine->blas.library != NULL) {
+        if (machine->blas.library != NULL && !gpu_has_levels(gpu_type_of(machine->wishes.type))) {
             machine_use_library(machine, true);
             measure_all(machine, list->rows[i], "library");
         }
