@@ -66,7 +66,8 @@ struct gpu_engine {
     uint64_t rope, partials, sample_weights, sample_memory;
     uint64_t blas_workspace;
     uint64_t product_partials, product_tickets;     /* of struct gpu_product_tiled */
-    struct gpu_buffer x, normed, q, k, v, attended, gate, up, inner, delta, gathered, logits;
+    struct gpu_buffer x, normed, attended, inner, delta, gathered, logits;
+    struct gpu_buffer q, k, v, gate, up;    /* q, k, v lie one after the other; gate, up too */
     /* The step. */
     const struct step *step;
     uint64_t round;                     /* struct gpu_round of the step; 0 outside of one */
@@ -76,6 +77,13 @@ struct gpu_engine {
     bool wants_logprobs;                /* a row does */
     bool draws, ranks;                  /* a row draws its tokens; from ranked candidates */
 };
+
+/* Where a product by joined matrices goes: into the buffers of them all, which lie one after the
+ * other. Nothing has to be between two of its rows. */
+static inline struct gpu_buffer gpu_joined(struct gpu_buffer first, const struct gpu_matrix *matrix)
+{
+    return (struct gpu_buffer){first.at, matrix->outputs, first.type};
+}
 
 static inline uint32_t gpu_splits(const struct kernels_settings *settings)
 {

@@ -26,17 +26,59 @@ static void queue_norm(struct gpu_engine *e, struct norm norm, struct gpu_buffer
     GPU_LAUNCH(e->queue, rms_norm, &args);
 }
 
+/* What products give to be used apart: each its own buffer, or a part of one. */
+struct outs {
+    struct gpu_buffer q, k, v, gate, up;
+};
+
+/* The part of a joined buffer behind another one's `before` numbers. */
+static struct gpu_buffer part_of(struct gpu_buffer whole, uint32_t before)
+{
+    whole.at += before * sizeof(float);
+    return whole;
+}
+
+static void queue_heads(struct gpu_engine *e, const struct gpu_layer *layer,
+                        struct gpu_buffer normed, struct outs *outs, uint32_t slots)
+{
+    const struct gpu_matrix *all = &layer->attn_qkv;
+    if (all->outputs == 0) {
+        gpu_product_queue(e, &layer->attn_q, normed, outs->q, slots);
+        gpu_product_queue(e, &layer->attn_k, normed, outs->k, slots);
+        gpu_product_queue(e, &layer->attn_v, normed, outs->v, slots);
+        return;
+    }
+    outs->q = gpu_joined(e->q, all);
+    outs->k = part_of(outs->q, layer->attn_q.outputs);
+    outs->v = part_of(outs->k, layer->attn_k.outputs);
+    gpu_product_queue(e, all, normed, outs->q, slots);
+}
+
+static void queue_gate_up(struct gpu_engine *e, const struct gpu_layer *layer,
+                          struct gpu_buffer normed, struct outs *outs, uint32_t slots)
+{
+    const struct gpu_matrix *both = &layer->ffn_gate_up;
+    if (both->outputs == 0) {
+        gpu_product_queue(e, &layer->ffn_gate, normed, outs->gate, slots);
+        gpu_product_queue(e, &layer->ffn_up, normed, outs->up, slots);
+        return;
+    }
+    outs->gate = gpu_joined(e->gate, both);
+    outs->up = part_of(outs->gate, layer->ffn_gate.outputs);
+    gpu_product_queue(e, both, normed, outs->gate, slots);
+}
+
 static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, const struct gpu_kv *kv,
-                       uint32_t slots)
+                       const struct outs *outs, uint32_t slots)
 {
     const struct model_shape *s = &e->weights.shape;
     const struct gpu_rope args = {
         .kv = *kv, .slots = e->at + e->record.slots,
-        .q = e->q.at, .k = e->k.at, .v = e->v.at,
+        .q = outs->q.at, .k = outs->k.at, .v = outs->v.at,
         .q_bias = layer->attn_q_bias, .k_bias = layer->attn_k_bias, .v_bias = layer->attn_v_bias,
         .q_norm = layer->attn_q_norm, .k_norm = layer->attn_k_norm,
         .table = e->rope,
-        .q_stride = e->q.width, .k_stride = e->k.width, .v_stride = e->v.width,
+        .q_stride = outs->q.width, .k_stride = outs->k.width, .v_stride = outs->v.width,
         .slots_count = slots, .heads = s->heads, .rope_dim = s->rope_dim,
         .pairs_are_halves = s->family->rope_pairs == ROPE_HALVES,
         .epsilon = s->norm_epsilon,
@@ -44,73 +86,75 @@ static void queue_rope(struct gpu_engine *e, const struct gpu_layer *layer, cons
     GPU_LAUNCH(e->queue, rope, &args);
 }
 
-/* The first `singles` slots attend one by one, the others in tiles. */
-static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, struct gpu_buffer to,
-                            uint32_t singles, uint32_t tiles)
+struct slots {
+    uint32_t all, singles, tiles;   /* the first `singles` attend one by one, the others in tiles */
+};
+
+static void queue_attention(struct gpu_engine *e, const struct gpu_kv *kv, struct gpu_buffer q,
+                            struct gpu_buffer to, const struct slots *slots)
 {
     const struct gpu_attention attention = {
-        .kv = *kv, .slots = e->at + e->record.slots, .q = e->q.at, .out = to.at,
-        .q_stride = e->q.width, .out_stride = to.width,
-        .slots_count = singles, .heads = e->weights.shape.heads, .out_type = to.type,
+        .kv = *kv, .slots = e->at + e->record.slots, .q = q.at, .out = to.at,
+        .q_stride = q.width, .out_stride = to.width,
+        .slots_count = slots->singles, .heads = e->weights.shape.heads, .out_type = to.type,
         .scale = 1.0f / sqrtf((float)e->weights.shape.head_dim),
     };
-    if (singles > 0) {
+    if (slots->singles > 0) {
         const struct gpu_attend_split split = {attention, e->partials, gpu_splits(&e->settings),
                                                e->splits_most};
         const struct gpu_attend_merge merge = {attention, e->partials, gpu_splits(&e->settings)};
         GPU_LAUNCH(e->queue, attend_split, &split);
         GPU_LAUNCH(e->queue, attend_merge, &merge);
     }
-    if (tiles > 0) {
-        const struct gpu_attend_tile tile = {attention, e->at + e->record.tiles, tiles};
+    if (slots->tiles > 0) {
+        const struct gpu_attend_tile tile = {attention, e->at + e->record.tiles, slots->tiles};
         GPU_LAUNCH(e->queue, attend_tile, &tile);
     }
 }
 
-static void queue_swiglu(struct gpu_engine *e, struct gpu_buffer to, uint32_t rows)
+static void queue_swiglu(struct gpu_engine *e, const struct outs *outs, struct gpu_buffer to,
+                         uint32_t rows)
 {
     const struct gpu_swiglu args = {
-        .gate = e->gate.at, .up = e->up.at, .y = to.at,
-        .gate_stride = e->gate.width, .up_stride = e->up.width, .y_stride = to.width,
+        .gate = outs->gate.at, .up = outs->up.at, .y = to.at,
+        .gate_stride = outs->gate.width, .up_stride = outs->up.width, .y_stride = to.width,
         .rows = rows, .columns = to.width, .y_type = to.type,
     };
     GPU_LAUNCH(e->queue, swiglu, &args);
 }
 
-static void queue_layer(struct gpu_engine *e, uint32_t index, uint32_t slots, uint32_t singles,
-                        uint32_t tiles)
+static void queue_layer(struct gpu_engine *e, uint32_t index, const struct slots *slots)
 {
+    struct outs outs = {e->q, e->k, e->v, e->gate, e->up};
     const struct gpu_layer *layer = &e->weights.layers[index];
     struct gpu_buffer normed = gpu_input_of(&layer->attn_q, e->normed);
     struct gpu_buffer attended = gpu_input_of(&layer->attn_output, e->attended);
     struct gpu_buffer inner = gpu_input_of(&layer->ffn_down, e->inner);
     struct gpu_kv kv = e->kv;
     kv.layer = index;
-    queue_norm(e, (struct norm){layer->attn_norm, index > 0 ? e->delta.at : 0, 0}, normed, slots);
-    gpu_product_queue(e, &layer->attn_q, normed, e->q, slots);
-    gpu_product_queue(e, &layer->attn_k, normed, e->k, slots);
-    gpu_product_queue(e, &layer->attn_v, normed, e->v, slots);
-    queue_rope(e, layer, &kv, slots);
-    queue_attention(e, &kv, attended, singles, tiles);
-    gpu_product_queue(e, &layer->attn_output, attended, e->delta, slots);
+    queue_norm(e, (struct norm){layer->attn_norm, index > 0 ? e->delta.at : 0, 0}, normed,
+               slots->all);
+    queue_heads(e, layer, normed, &outs, slots->all);
+    queue_rope(e, layer, &kv, &outs, slots->all);
+    queue_attention(e, &kv, outs.q, attended, slots);
+    gpu_product_queue(e, &layer->attn_output, attended, e->delta, slots->all);
     normed = gpu_input_of(&layer->ffn_gate, e->normed);
-    queue_norm(e, (struct norm){layer->ffn_norm, e->delta.at, 0}, normed, slots);
-    gpu_product_queue(e, &layer->ffn_gate, normed, e->gate, slots);
-    gpu_product_queue(e, &layer->ffn_up, normed, e->up, slots);
-    queue_swiglu(e, inner, slots);
-    gpu_product_queue(e, &layer->ffn_down, inner, e->delta, slots);
+    queue_norm(e, (struct norm){layer->ffn_norm, e->delta.at, 0}, normed, slots->all);
+    queue_gate_up(e, layer, normed, &outs, slots->all);
+    queue_swiglu(e, &outs, inner, slots->all);
+    gpu_product_queue(e, &layer->ffn_down, inner, e->delta, slots->all);
 }
 
-static void queue_forward(struct gpu_engine *e, uint32_t slots, uint32_t singles, uint32_t tiles)
+static void queue_forward(struct gpu_engine *e, const struct slots *slots)
 {
     const struct gpu_embed embed = {
         .table = e->weights.token_embd.at, .slots = e->at + e->record.slots, .x = e->x.at,
-        .x_stride = e->x.width, .slots_count = slots, .dim = e->x.width,
+        .x_stride = e->x.width, .slots_count = slots->all, .dim = e->x.width,
         .table_type = e->weights.token_embd.type,
     };
     GPU_LAUNCH(e->queue, embed, &embed);
     for (uint32_t layer = 0; layer < e->weights.shape.layers; layer++) {
-        queue_layer(e, layer, slots, singles, tiles);
+        queue_layer(e, layer, slots);
     }
     struct gpu_buffer gathered = gpu_input_of(&e->weights.output, e->gathered);
     const struct norm norm = {e->weights.output_norm, e->delta.at, e->at + e->record.places};
@@ -193,9 +237,9 @@ void gpu_round_queue(struct gpu_engine *engine, uint32_t round)
 {
     struct gpu_engine *e = engine;
     if (round == 0) {
-        queue_forward(e, e->slots_count, e->slots_single, e->tiles_count);
+        queue_forward(e, &(struct slots){e->slots_count, e->slots_single, e->tiles_count});
     } else {
-        queue_forward(e, e->places_count, e->places_count, 0);
+        queue_forward(e, &(struct slots){e->places_count, e->places_count, 0});
     }
     queue_sample(e);
     if (e->wants_logprobs) {

@@ -30,6 +30,16 @@ enum gpu_type gpu_type_of(enum gguf_type type)
     return GPU_F32;
 }
 
+uint64_t gpu_matrix_bytes(const struct gpu_matrix *matrix)
+{
+    uint64_t weights = (uint64_t)matrix->outputs * matrix->columns;
+    if (gpu_has_levels(matrix->type)) {
+        const struct gpu_panel panel = gpu_panel_of(matrix->type);
+        return weights / KERNELS_PANEL_LANES / KERNELS_QUANT_COLUMNS / panel.parts * panel.block;
+    }
+    return weights * (matrix->type == GPU_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
 uint64_t gpu_tensor_bytes(const struct model_tensor *tensor)
 {
     enum gguf_type type = tensor->tensor->type;

@@ -217,12 +217,21 @@ static enum status try_product(struct gpu_engine *e, const struct gpu_matrix *ma
 static enum status try_layer(struct gpu_engine *e, const struct gpu_layer *layer,
                              struct config_error *error)
 {
-    TRY(try_product(e, &layer->attn_q, e->normed, e->q, error));
-    TRY(try_product(e, &layer->attn_k, e->normed, e->k, error));
-    TRY(try_product(e, &layer->attn_v, e->normed, e->v, error));
+    const struct gpu_matrix *qkv = &layer->attn_qkv, *gate_up = &layer->ffn_gate_up;
+    if (qkv->outputs > 0) {
+        TRY(try_product(e, qkv, e->normed, gpu_joined(e->q, qkv), error));
+    } else {
+        TRY(try_product(e, &layer->attn_q, e->normed, e->q, error));
+        TRY(try_product(e, &layer->attn_k, e->normed, e->k, error));
+        TRY(try_product(e, &layer->attn_v, e->normed, e->v, error));
+    }
     TRY(try_product(e, &layer->attn_output, e->attended, e->delta, error));
-    TRY(try_product(e, &layer->ffn_gate, e->normed, e->gate, error));
-    TRY(try_product(e, &layer->ffn_up, e->normed, e->up, error));
+    if (gate_up->outputs > 0) {
+        TRY(try_product(e, gate_up, e->normed, gpu_joined(e->gate, gate_up), error));
+    } else {
+        TRY(try_product(e, &layer->ffn_gate, e->normed, e->gate, error));
+        TRY(try_product(e, &layer->ffn_up, e->normed, e->up, error));
+    }
     return try_product(e, &layer->ffn_down, e->inner, e->delta, error);
 }
 

@@ -167,6 +167,30 @@ static enum status load_tensor(struct gpu_weights *weights, const struct gpu_loa
                                 : copy_tensor(loading, file, at, error);
 }
 
+/* The matrices, in their order, as one. */
+static struct gpu_matrix joined(const struct gpu_matrix *const parts[], uint32_t count)
+{
+    struct gpu_matrix whole = *parts[0];
+    for (uint32_t i = 1; i < count; i++) {
+        const struct gpu_matrix *next = parts[i];
+        bool has_gap = gpu_has_levels(whole.type) && whole.outputs % KERNELS_PANEL_LANES != 0;
+        if (has_gap || next->type != whole.type || next->columns != whole.columns ||
+            next->at != whole.at + gpu_matrix_bytes(&whole)) {
+            return (struct gpu_matrix){0};
+        }
+        whole.outputs += next->outputs;
+    }
+    return whole;
+}
+
+static void join_layer(struct gpu_layer *layer)
+{
+    const struct gpu_matrix *const heads[] = {&layer->attn_q, &layer->attn_k, &layer->attn_v};
+    const struct gpu_matrix *const ffn[] = {&layer->ffn_gate, &layer->ffn_up};
+    layer->attn_qkv = joined(heads, 3);
+    layer->ffn_gate_up = joined(ffn, 2);
+}
+
 enum status gpu_weights_load(struct gpu_weights *weights, const struct gpu_loading *loading,
                              const struct gguf *gguf, struct config_error *error)
 {
@@ -179,6 +203,9 @@ enum status gpu_weights_load(struct gpu_weights *weights, const struct gpu_loadi
         if (model_tensor_find(&tensor, gguf, i)) {
             TRY(load_tensor(weights, loading, &tensor, error));
         }
+    }
+    for (uint32_t i = 0; i < gguf->shape.layers; i++) {
+        join_layer(&weights->layers[i]);
     }
     if (gguf->shape.tied_output) {
         weights->output = weights->token_embd;

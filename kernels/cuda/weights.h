@@ -20,6 +20,9 @@ struct gpu_layer {
 #include "config/model/layer.def"
 #undef LAYER_MATRIX
 #undef LAYER_VECTOR
+    /* Matrices of one input, type and extent of memory, as one: a product of all. Outputs 0: they
+     * are not. Which it is follows from the model alone. */
+    struct gpu_matrix attn_qkv, ffn_gate_up;
 };
 
 struct gpu_weights {
@@ -33,6 +36,8 @@ struct gpu_weights {
 
 /* The type on the device for a type in the file. */
 enum gpu_type gpu_type_of(enum gguf_type type);
+/* Bytes of a matrix that ends with a whole panel. */
+uint64_t gpu_matrix_bytes(const struct gpu_matrix *matrix);
 /* Device bytes of a tensor. */
 uint64_t gpu_tensor_bytes(const struct model_tensor *tensor);
 bool gpu_is_of_the_host(const struct model_tensor *tensor);

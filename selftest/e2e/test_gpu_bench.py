@@ -14,8 +14,7 @@ device memory, copied|host to device|device to host|both directions
 launch, one of 1000|event, one of 1000|smallest kernel between events|launch, on the host
 operations, large product"""
 OF_PRODUCTS = """decode, a round of 8|step of 8 rounds|step that ends in round 1|prefill
-product attn_q|product attn_k|product attn_output|product ffn_gate|product ffn_down
-product output"""
+product attn_qkv|product attn_output|product ffn_gate_up|product ffn_down|product output"""
 SWAPS = """decode step, no swap|swap out|swap in|swap both ways|decode step, swap out
 decode step, swap in|decode step, swap both ways"""
 KERNELS = """attention, decode|attention, prefill|rms_norm|rope|swiglu|sample, greedy|sample, top_p

@@ -222,6 +222,32 @@ static void test_logits_are_near_the_cpus(void **state)
     }
 }
 
+/* Shapes whose matrices end where the next one begins, and one where they do not. */
+static void test_matrices_that_lie_together_are_one_product(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gguf_type shape, type;
+        bool is_joined;
+    } cases[] = {{GGUF_Q8_0, GGUF_F32, true}, {GGUF_Q8_0, GGUF_F16, true},
+                 {GGUF_Q8_0, GGUF_BF16, true}, {GGUF_Q4_K, GGUF_Q4_K, true},
+                 {GGUF_Q4_K, GGUF_Q6_K, true}, {GGUF_F16, GGUF_F16, false}};
+    for (uint32_t i = 0; i < PRODUCTS * sizeof cases / sizeof cases[0]; i++) {
+        enum gguf_type type = cases[i / PRODUCTS].type;
+        const struct model_shape shape = tiny_shape(cases[i / PRODUCTS].shape, false);
+        tiny_make_shape(&tiny, &shape, type, 7);
+        pair_start(false, (enum products)(i % PRODUCTS));
+        const struct gpu_layer *layer = &pair.gpu->weights.layers[1];
+        uint32_t outputs = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+        bool is_joined = cases[i / PRODUCTS].is_joined;
+        assert_int_equal(layer->attn_qkv.outputs, is_joined ? outputs : 0);
+        assert_int_equal(layer->ffn_gate_up.outputs, is_joined ? 2 * shape.ffn_dim : 0);
+        check_logits(type == GGUF_F32 ? 1e-5f : 2e-1f, type == GGUF_F32 ? 24 : 20);
+        check_same_bits(i % PRODUCTS == LIBRARY || type != GGUF_F32);
+        pair_stop();
+    }
+}
+
 /* ---- refusals and failures ---- */
 
 static void check_refused_start(enum gguf_type type, enum products products, const char *words)
@@ -468,6 +494,7 @@ int main(void)
         cmocka_unit_test_teardown(test_run_like_the_cpu_in_every_family, clean_up),
         cmocka_unit_test_teardown(test_run_same_call_same_bits, clean_up),
         cmocka_unit_test_teardown(test_logits_are_near_the_cpus, clean_up),
+        cmocka_unit_test_teardown(test_matrices_that_lie_together_are_one_product, clean_up),
         cmocka_unit_test_teardown(test_products_whose_rows_differ_are_refused, clean_up),
         cmocka_unit_test_teardown(test_a_product_that_the_library_refuses_fails_the_step, clean_up),
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),

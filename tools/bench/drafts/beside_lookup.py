@@ -3,10 +3,12 @@
 """Decode with drafts beside llama.cpp's own (llama-lookup), in turns, one call at a time.
 
     tools/bench/drafts/beside_lookup.py MODEL.gguf --peer FOLDER [--pairs 9] [--tokens 384]
+                                        [--temperature 1]
 
 FOLDER has llama-lookup and llama-bench. MODEL is a trained one, such as tools/model/widen.py makes:
-greedy, beyond the end of its answer it comes to say the same again. Prints tokens a second of each,
-from the first token on, and the ratios of each turn: medians (least to most)."""
+greedy, beyond the end of its answer it comes to say the same again; at a temperature of 1 or more
+it does not. Prints tokens a second of each, from the first token on, and the ratios of each turn:
+medians (least to most)."""
 import argparse
 import re
 import statistics
@@ -30,6 +32,7 @@ def arguments():
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=384)
     parser.add_argument("--drafts", type=int, default=7)
+    parser.add_argument("--temperature", type=float, default=0.0)
     parser.set_defaults(threads=THREADS, sharing="program")
     return parser.parse_args()
 
@@ -47,8 +50,8 @@ def peer_speed(a, prompt, drafts):
         return float(re.search(r'"avg_ts": ([\d.]+)', said).group(1))
     for _ in range(TRIES):
         said = said_by(a.peer / "llama-lookup", "-m", a.model, "-p", prompt, "-c", CONTEXT, "-t",
-                       a.threads, "--temp", 0, "--ignore-eos", "--spec-draft-n-max", drafts, "-n",
-                       a.tokens)
+                       a.threads, "--temp", a.temperature, "--ignore-eos", "--spec-draft-n-max",
+                       drafts, "-n", a.tokens)
         found = re.search(r"decoded +(\d+) tokens in +([\d.]+) seconds", said)
         if found:
             return int(found.group(1)) / float(found.group(2))
@@ -56,7 +59,7 @@ def peer_speed(a, prompt, drafts):
 
 
 def own_speed(a, side, prompt):
-    took, _ = side.decode(prompt, temperature=0.0, max_tokens=a.tokens)
+    took, _ = side.decode(prompt, temperature=a.temperature, seed=1, max_tokens=a.tokens)
     return (a.tokens - 1) / took
 
 

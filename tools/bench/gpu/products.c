@@ -15,10 +15,9 @@ struct shape {
     {"product " #matrix, offsetof(struct gpu_layer, matrix),                 \
      offsetof(struct gpu_engine, from), offsetof(struct gpu_engine, to)}
 static const struct shape shapes[] = {
-    SHAPE(attn_q, normed, q),
-    SHAPE(attn_k, normed, k),           /* attn_v has the same shape, */
+    SHAPE(attn_qkv, normed, q),
     SHAPE(attn_output, attended, delta),
-    SHAPE(ffn_gate, normed, gate),      /* and so has ffn_up */
+    SHAPE(ffn_gate_up, normed, gate),
     SHAPE(ffn_down, inner, delta),
 };
 #define SHAPES (sizeof shapes / sizeof shapes[0])
@@ -51,7 +50,7 @@ static void queue_products(struct machine *m, const void *of)
     for (uint32_t i = 0; i < layers; i++) {
         const struct gpu_matrix *matrix = matrix_of(m, p->shape, i);
         gpu_product_queue(m->engine, matrix, gpu_input_of(matrix, buffer_of(m, from)),
-                          buffer_of(m, to), p->rows);
+                          gpu_joined(buffer_of(m, to), matrix), p->rows);
     }
 }
 
@@ -64,6 +63,10 @@ static void measure(struct machine *m, const struct products *products, const ch
                       .bytes = (double)machine_matrix_bytes(m, w) +
                                rows * (outputs + columns) * sizeof(float),
                       .operations = 2 * rows * outputs * columns};
+    if (w->outputs == 0) {
+        table_skip(&row, "not one matrix");
+        return;
+    }
     row.floor_us = table_floor_us(m, row.bytes, row.operations);
     uint32_t layers = products->shape == NULL ? 1 : m->model.gguf.shape.layers;
     table_measure(m, &row, &(struct work){.queue = queue_products, .of = products,
