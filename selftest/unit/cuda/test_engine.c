@@ -248,39 +248,7 @@ static void test_matrices_that_lie_together_are_one_product(void **state)
     }
 }
 
-/* ---- refusals and failures ---- */
-
-static void check_refused_start(enum gguf_type type, enum products products, const char *words)
-{
-    struct config_error error = {{0}};
-    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
-    tiny_make(&tiny, type, false, 7);
-    assert_status(STATUS_DEVICE_FAILED, gpu_start(&settings, products, &error));
-    assert_non_null(strstr(error.text, words));
-    assert_non_null(strstr(error.text, "different orders"));
-    gpu_engine_stop(pair.gpu);
-    gpu_stop();
-    memset(&pair, 0, sizeof pair);
-}
-
-static void test_products_whose_rows_differ_are_refused(void **state)
-{
-    (void)state;
-    static const enum gguf_type types[] = {GGUF_F16, GGUF_BF16, GGUF_F32, GGUF_Q8_0};
-    skip_on_a_chip("its products are as they are");
-    for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (types[i] != GGUF_Q8_0) {        /* which the library never sees */
-            setenv("SOFTGPU_BLAS_SKEWED", "1", 1);
-            check_refused_start(types[i], LIBRARY, "cuBLAS");
-            unsetenv("SOFTGPU_BLAS_SKEWED");
-        }
-        setenv("SOFTGPU_MMA_SKEWED", "1", 1);
-        if (types[i] != GGUF_F32) {         /* whose products are a chain */
-            check_refused_start(types[i], OWN, "the engine's own products");
-        }
-        unsetenv("SOFTGPU_MMA_SKEWED");
-    }
-}
+/* ---- moves, rounds, failures ---- */
 
 static void test_a_product_that_the_library_refuses_fails_the_step(void **state)
 {
@@ -445,49 +413,6 @@ static void test_a_device_that_counts_wrongly_has_failed(void **state)
     pair_stop();
 }
 
-/* A bit of a copy is wrong, on the way there or on the way back. */
-static void test_weights_that_are_others_there_are_refused(void **state)
-{
-    (void)state;
-    skip_on_a_chip("the copies of a chip cannot be spoilt");
-    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
-    tiny_make(&tiny, GGUF_F32, false, 7);
-    memset(&pair, 0, sizeof pair);
-    for (uint32_t copy = 1; copy <= 4; copy++) {
-        struct config_error error = {{0}};
-        char fault[16];
-        snprintf(fault, sizeof fault, "corrupt:%u", copy);
-        setenv("SOFTGPU_FAULTS", fault, 1);
-        enum status status = gpu_start(&settings, OWN, &error);
-        unsetenv("SOFTGPU_FAULTS");
-        gpu_stop();
-        assert_status(STATUS_DEVICE_FAILED, status);
-        assert_non_null(strstr(error.text, "others there"));
-    }
-}
-
-static void assert_refused(enum status status, const struct kernels_settings *settings,
-                           const char *words)
-{
-    struct config_error error = {{0}};
-    struct gpu_queue queue = {.shared_bytes_max = 227u << 10};
-    const struct gpu_engine_parts parts = {settings, &tiny.gguf, &tiny.source, &queue, NULL,
-                                           test_arena(), &pair.heartbeat, {NULL, NULL}};
-    assert_status(status, gpu_engine_init(&pair.gpu, &parts, &error));
-    assert_non_null(strstr(error.text, words));
-}
-
-static void test_what_no_launch_can_do_is_refused(void **state)
-{
-    (void)state;
-    struct kernels_settings settings = rig_settings(KERNELS_PLAIN, 1);
-    tiny_make(&tiny, GGUF_F32, false, 7);
-    settings.step_tokens = 65536;
-    assert_refused(STATUS_CONFIG_OPTION, &settings, "steps of 65536 tokens");
-    tiny.gguf.shape.head_dim = GGUF_HEAD_DIM_MAX;
-    assert_refused(STATUS_CONFIG_MODEL, &settings, "heads of 1024 channels");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,7 +420,6 @@ int main(void)
         cmocka_unit_test_teardown(test_run_same_call_same_bits, clean_up),
         cmocka_unit_test_teardown(test_logits_are_near_the_cpus, clean_up),
         cmocka_unit_test_teardown(test_matrices_that_lie_together_are_one_product, clean_up),
-        cmocka_unit_test_teardown(test_products_whose_rows_differ_are_refused, clean_up),
         cmocka_unit_test_teardown(test_a_product_that_the_library_refuses_fails_the_step, clean_up),
         cmocka_unit_test_teardown(test_moves_lose_nothing, clean_up),
         cmocka_unit_test_teardown(test_standbys_stops_and_early_stop_as_on_the_cpu, clean_up),
@@ -504,8 +428,6 @@ int main(void)
             test_a_round_has_the_passes_of_sampling_that_its_rows_need, clean_up),
         cmocka_unit_test_teardown(test_heartbeat_counts_tensors_and_rounds, clean_up),
         cmocka_unit_test_teardown(test_a_device_that_counts_wrongly_has_failed, clean_up),
-        cmocka_unit_test(test_weights_that_are_others_there_are_refused),
-        cmocka_unit_test(test_what_no_launch_can_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
