@@ -48,6 +48,13 @@ uint64_t gpu_tensor_bytes(const struct model_tensor *tensor)
                : tensor->tensor->bytes;
 }
 
+uint64_t gpu_panel_staging(const struct model_tensor *tensor)
+{
+    enum gguf_type type = tensor->tensor->type;
+    return 2 * kernels_columns_bytes(type, (uint32_t)tensor->columns) +
+           KERNELS_PANEL_LANES * gguf_row_bytes(type, tensor->columns);
+}
+
 bool gpu_is_of_the_host(const struct model_tensor *tensor)
 {
     return tensor->layer == MODEL_LAYER_NONE && tensor->kind == MODEL_rope_freqs;
@@ -66,6 +73,25 @@ uint64_t gpu_weights_bytes(const struct gguf *gguf)
 }
 
 /* ---- checks: can this GPU run the model? ---- */
+
+static enum status check_rows(const struct gguf *gguf, const char *source,
+                              struct config_error *error)
+{
+    for (uint32_t i = 0; i < model_tensors_count(&gguf->shape); i++) {
+        struct model_tensor tensor;
+        if (model_tensor_find(&tensor, gguf, i) && tensor.outputs > 0 &&
+            gpu_has_levels(gpu_type_of(tensor.tensor->type)) &&
+            gpu_panel_staging(&tensor) > GPU_STAGING_BYTES) {
+            snprintf(error->text, sizeof error->text,
+                     "%s: tensor %s: rows of %llu weights of type %s are too long for the GPU "
+                     "engine; sixteen of them need room three times in %llu bytes", source,
+                     tensor.name, (unsigned long long)tensor.columns,
+                     gguf_type_name(tensor.tensor->type), (unsigned long long)GPU_STAGING_BYTES);
+            return STATUS_CONFIG_MODEL;
+        }
+    }
+    return STATUS_OK;
+}
 
 /* The kernel that attends in tiles takes the most shared memory of those that differ by the model;
  * every chip with code here has the 96 KiB of product_many. */
@@ -120,6 +146,7 @@ enum status gpu_plan_check(const struct gguf *gguf, const struct kernels_setting
 {
     TRY(check_weights(settings, error));
     TRY(check_kv(settings, error));
+    TRY(check_rows(gguf, source, error));
     return check_launches(settings, &gguf->shape, shared_bytes_max, error);
 }
 

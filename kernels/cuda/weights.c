@@ -100,8 +100,7 @@ static struct strip strip_of(const struct gpu_loading *loading, const struct mod
         .loading = loading, .tensor = tensor, .panels = loading->staging,
         .panel_bytes = kernels_columns_bytes(type, (uint32_t)tensor->columns),
         .file_bytes = gguf_row_bytes(type, tensor->columns)};
-    uint64_t each = 2 * strip.panel_bytes + KERNELS_PANEL_LANES * strip.file_bytes;
-    uint64_t count = loading->staging_bytes / each;
+    uint64_t count = loading->staging_bytes / gpu_panel_staging(tensor);
     strip.back = strip.panels + count * strip.panel_bytes;
     strip.file = strip.back + count * strip.panel_bytes;
     strip.outputs = (uint32_t)count * KERNELS_PANEL_LANES;

@@ -38,6 +38,9 @@ struct gpu_weights {
 enum gpu_type gpu_type_of(enum gguf_type type);
 /* Bytes of a matrix that ends with a whole panel. */
 uint64_t gpu_matrix_bytes(const struct gpu_matrix *matrix);
+/* Bytes of the staging buffer that a panel of levels passes through: the panel, what comes back of
+ * it, and its outputs as the file has them. */
+uint64_t gpu_panel_staging(const struct model_tensor *tensor);
 /* Device bytes of a tensor. */
 uint64_t gpu_tensor_bytes(const struct model_tensor *tensor);
 bool gpu_is_of_the_host(const struct model_tensor *tensor);

@@ -124,8 +124,6 @@ struct sched_lane {
     uint32_t jobs_count;            /* in all of them; 0: the lane is not open */
     struct sched_hand hand;
     bool wants;                     /* the last plan of the engine has refused the tenant a row */
-    uint32_t in_vain;               /* 1 + the call that took blocks of other tenants and had no row
-                                       of it since; 0: none (deal.c) */
 };
 
 /* What a program has at an engine. Its calls may be on several engines at once. */

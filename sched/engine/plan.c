@@ -64,21 +64,27 @@ static bool is_last_resort(const struct sched_walk *walk)
 }
 
 /* True when the row fits; preempts others if it must. What a victim leaves may take the place of
- * what was found: then the question is asked again. */
+ * what was found: then the question is asked again. It may also be withheld, because it is within
+ * its account's minimum; then a call that took it from a tenant that is ahead takes that, too. Else
+ * it would have taken it in vain, and would do so again in each plan. */
 static bool make_room(const struct sched_walk *walk, const struct call *call,
                       struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
-    struct sched_lane *own = lane_of(engine, call);
-    bool has_taken = false, fits = true;
+    const struct sched_lane *own = lane_of(engine, call);
+    bool has_taken = false;
     while (row->chunk > 0 && !kvmem_fits_beside(engine->kv, answer, row->positions)) {
-        struct call *victim = sched_deal_victim(walk, call);
+        struct call *victim = sched_deal_victim(walk, own);
         if (victim == NULL) {
-            fits = is_last_resort(walk) && kvmem_fits(engine->kv, answer, row->positions);
-            break;
+            return (is_last_resort(walk) || has_taken) &&
+                   kvmem_fits(engine->kv, answer, row->positions);
         }
         struct sched_lane *its = lane_of(engine, victim);
-        has_taken = has_taken || its != own;
+        if (its != own) {
+            engine->taker = call->slot;
+            engine->taker_tokens = call->computed_tokens;
+            has_taken = has_taken || sched_call_can_run(victim);
+        }
         sched_cursor_forget(engine->sched, &its->hand.cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
@@ -86,10 +92,7 @@ static bool make_room(const struct sched_walk *walk, const struct call *call,
             *row = sched_row_after(walk, call, answer->positions);
         }
     }
-    if (has_taken) {
-        sched_deal_taken(engine, own, call, fits);
-    }
-    return fits;
+    return true;
 }
 
 /* What the call needs moves with this step: it waits for the next one. False: too many do. */

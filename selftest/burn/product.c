@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the engine's product by one chain (kernels/cuda/device/product.cu) of random numbers, with
+ * What: the engine's product by one chain (device/product/chain.cu) of random numbers, with
  * weights of every type, against the chain of fmaf() that defines it (kernels/ops.h), computed here
  * by the CPU: to the bit, again and again. Every multiprocessor has thread blocks of it, and the
  * next product is queued while one is compared. Tensor cores are left out: only the chip knows

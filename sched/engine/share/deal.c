@@ -16,9 +16,6 @@
  *             that is ahead by more than the break-even time of an exchange of all KV (exchange.c):
  *             else two tenants would take the blocks of each other in turns. Paused calls are
  *             victims wherever they stand
- *   in vain   what victims leave may be within their tenant's minimum (kvmem/share.c), so that the
- *             call that took it does not fit. It takes none of other tenants again until it has had
- *             a row: else no call would get further
  *   first row takes whatever it needs from any tenant, or nothing: blocks that are on their way to
  *             the host arrive there with a step only. As long as no row is planned, a call that
  *             would need victims is left out if its tenant is not behind; where no row comes of
@@ -119,7 +116,6 @@ void sched_deal_row(const struct sched_engine *engine, struct sched_lane *lane,
     hand->use.prompt_tokens += chunk - 1;
     hand->use.blocks += kvmem_call_blocks(engine->kv, call->slot);
     hand->key = key_of(engine, lane);
-    lane->in_vain = lane->in_vain == call->slot + 1 ? 0 : lane->in_vain;
 }
 
 /* ---- who wants more -------------------------------------------------------------------------- */
@@ -259,7 +255,7 @@ static bool has_any_ahead(const struct sched_engine *engine, const struct sched_
     return false;
 }
 
-/* What of the lane may go for a call of the other one, which is free to take it or not. */
+/* What of the lane may go for a call of the other one. */
 static enum sched_victims victims_of(const struct sched_engine *engine,
                                      const struct sched_lane *lane,
                                      const struct sched_lane *taker, bool is_free)
@@ -271,35 +267,22 @@ static enum sched_victims victims_of(const struct sched_engine *engine,
 
 /* True when nothing may go as long as no row is planned. */
 static bool is_left_out(const struct sched_walk *walk, const struct sched_lane *taker,
-                        const struct sched_lane *recovering, bool in_vain)
+                        const struct sched_lane *recovering)
 {
     const struct sched_engine *engine = walk->engine;
     if (engine->planned_count > 0 || engine->dealt_count == 1) {
         return false;
     }
     return recovering != NULL ? recovering != taker
-                              : !walk->takes_all && (in_vain || !has_any_ahead(engine, taker));
+                              : !walk->takes_all && !has_any_ahead(engine, taker);
 }
 
-void sched_deal_taken(struct sched_engine *engine, struct sched_lane *lane,
-                      const struct call *taker, bool fits)
-{
-    if (fits) {
-        engine->taker = taker->slot;
-        engine->taker_tokens = taker->computed_tokens;
-    } else {
-        lane->in_vain = taker->slot + 1;
-    }
-}
-
-struct call *sched_deal_victim(const struct sched_walk *walk, const struct call *call)
+struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker)
 {
     const struct sched_engine *engine = walk->engine;
-    const struct sched_lane *taker = &engine->lanes[sched_job_of(engine->sched, call)->tenant];
     const struct sched_lane *recovering = recovering_lane(engine);
-    bool in_vain = !walk->takes_all && taker->in_vain == call->slot + 1;
-    bool is_free = !in_vain && (recovering == NULL || recovering == taker);
-    uint32_t count = is_left_out(walk, taker, recovering, in_vain) ? 0 : engine->dealt_count;
+    bool is_free = recovering == NULL || recovering == taker;
+    uint32_t count = is_left_out(walk, taker, recovering) ? 0 : engine->dealt_count;
     struct sched_lane *most;
     do {
         enum sched_victims which = SCHED_VICTIMS_IDLE;

@@ -19,11 +19,8 @@ void sched_deal_end(struct sched_engine *engine);
 void sched_deal_again(struct sched_engine *engine);
 /* True when the walk has come past all calls. O(tenants). */
 bool sched_deal_is_over(const struct sched_engine *engine);
-/* The next resident call that has to go for this one, or NULL. O(tenants). */
-struct call *sched_deal_victim(const struct sched_walk *walk, const struct call *taker);
-/* The call has taken blocks of other tenants. It fits now, or it was in vain. */
-void sched_deal_taken(struct sched_engine *engine, struct sched_lane *lane,
-                      const struct call *taker, bool fits);
+/* The next resident call that has to go for a call of this lane, or NULL. O(tenants). */
+struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker);
 /* True when a call of this job that arrives now would have got a row of the last plan, in place of
  * another call. */
 bool sched_deal_displaces(const struct sched_engine *engine, const struct sched_job *job);

@@ -79,6 +79,10 @@ static void test_what_no_launch_can_do_is_refused(void **state)
     assert_refused(STATUS_CONFIG_OPTION, &settings, "steps of 65536 tokens");
     tiny.gguf.shape.head_dim = GGUF_HEAD_DIM_MAX;
     assert_refused(STATUS_CONFIG_MODEL, &settings, "heads of 1024 channels");
+    tiny_make(&tiny, GGUF_Q4_K, false, 7);
+    tiny.gguf.shape.ffn_dim = 1u << 20;     /* columns of ffn_down */
+    settings.step_tokens = 256;
+    assert_refused(STATUS_CONFIG_MODEL, &settings, "blk.0.ffn_down.weight: rows of 1048576");
 }
 
 /* A scale of the last matrix of a layer is infinite. */

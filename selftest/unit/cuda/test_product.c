@@ -299,7 +299,6 @@ static void test_segments_follow_from_the_shape_alone(void **state)
     assert_int_equal(gpu_segments(1, 1), 1);
 }
 
-/* What a launch may use, at most: every number of outputs, and a long row. */
 /* A round that was queued before it was known that the step has ended reads no weights. */
 static void test_a_step_that_has_ended_has_no_product(void **state)
 {
@@ -316,26 +315,31 @@ static void test_a_step_that_has_ended_has_no_product(void **state)
     }
 }
 
+static void check_launches(const struct gpu_product_tiled *product)
+{
+    const struct gpu_launch launches[] = {gpu_few_launch(product), gpu_many_launch(product)};
+    uint32_t rows = gpu_few_rows(product->rows);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t *grid = launches[i].grid;
+        uint32_t tile = i == 0 ? rows * gpu_few_outputs(product->type, rows)
+                               : GPU_MANY_TILE * GPU_MANY_TILE;
+        uint64_t sums = (uint64_t)grid[0] * grid[1] * grid[2] * tile;
+        assert_true(launches[i].shared_bytes <= 99u << 10);
+        assert_true(grid[2] == 1 || grid[0] * grid[1] <= GPU_PRODUCT_BLOCKS);
+        assert_true(grid[2] == 1 || sums * sizeof(float) <= GPU_PARTIALS_BYTES);
+        assert_true(product->rows > GPU_FEW_ROWS || i == 1 || grid[0] == 1);
+    }
+}
+
+/* What a launch may use, at most: every number of outputs, every type, and a long row. */
 static void test_a_launch_stays_within_its_memory(void **state)
 {
     (void)state;
     for (uint32_t outputs = 1; outputs < 200000; outputs += 61) {
         for (uint32_t rows = 1; rows <= 2048; rows = rows * 2 + 1) {
-            const struct gpu_product_tiled product = {
-                .rows = rows, .outputs = outputs, .columns = 200000,
-                .type = GPU_F16 + rows % (GPU_Q6_K - GPU_F16 + 1)};
-            const struct gpu_launch launches[] = {gpu_few_launch(&product),
-                                                  gpu_many_launch(&product)};
-            for (uint32_t i = 0; i < 2; i++) {
-                const uint32_t *grid = launches[i].grid;
-                uint32_t tile = i == 0 ? gpu_few_rows(rows) *
-                                             gpu_few_outputs(product.type, gpu_few_rows(rows))
-                                       : GPU_MANY_TILE * GPU_MANY_TILE;
-                uint64_t sums = (uint64_t)grid[0] * grid[1] * grid[2] * tile;
-                assert_true(launches[i].shared_bytes <= 99u << 10);
-                assert_true(grid[2] == 1 || grid[0] * grid[1] <= GPU_PRODUCT_BLOCKS);
-                assert_true(grid[2] == 1 || sums * sizeof(float) <= GPU_PARTIALS_BYTES);
-                assert_true(rows > GPU_FEW_ROWS || i == 1 || grid[0] == 1);
+            for (uint32_t type = GPU_F16; type <= GPU_Q6_K; type++) {
+                check_launches(&(struct gpu_product_tiled){
+                    .rows = rows, .outputs = outputs, .columns = 200000, .type = type});
             }
         }
     }
