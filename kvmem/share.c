@@ -10,7 +10,8 @@
  * Blocks that calls own do not count: a call gives them up when it ends, or its tenant has had more
  * than others (sched/engine/share). A call does not fit for which what others have within their
  * minimums would have to go (kvmem_fits_beside), but for one that would never run otherwise, or has
- * taken blocks of a tenant that is ahead: then that goes, too, after all else (docs/decisions/0101).
+ * taken blocks of a tenant that is ahead: then that goes, too, after all else
+ * (docs/decisions/0101).
  *
  * Invariants: cached is what the shelves of the account's holders hold on the tier, without what
  * former holders have left.

@@ -322,6 +322,37 @@ static void test_calls_end_that_need_what_others_have_within_minimums(void **sta
     }
 }
 
+/* The same call, beside a tenant that always has more: what it took from that tenant's first call
+ * was within the minimum, what its later ones have is not. */
+static void test_a_call_that_needs_all_blocks_ends_beside_calls_without_end(void **state)
+{
+    (void)state;
+    struct quotas quotas = {0};
+    quotas.of[QUOTA_KV_BLOCKS][QUOTA_WITHOUT_KEY].min = 17;
+    for (uint32_t policy = 0; policy < SCHED_POLICIES; policy++) {
+        start((enum sched_policy)policy, TENANTS, BENCH_BLOCKS_PER_CALL);
+        kvmem_bind_quotas(&b->kv, &quotas);
+        uint32_t others[4] = {call_of(BOB, 60, 30)};
+        rows_of(BOB, 8);
+        uint32_t large = call_of(DOMAIN_OF_KEY, BENCH_CONTEXT - 4, 1);
+        for (uint32_t i = 1; i < 4; i++) {
+            others[i] = call_of(BOB, 24, 8);
+        }
+        for (uint32_t steps = 0; bench_at(b, large)->state != CALL_FINISHED; steps++) {
+            assert_true(steps < 200 && bench_launch(b));
+            bench_compute(b);
+            bench_settle(b, BENCH_UNIT);
+            for (uint32_t i = 0; i < 4; i++) {
+                if (bench_at(b, others[i])->state == CALL_FINISHED) {
+                    bench_free(b, others[i]);
+                    programs = 10 + i;
+                    others[i] = call_of(BOB, 24, 8);
+                }
+            }
+        }
+    }
+}
+
 /* The set holds two programs, both of one tenant: the other one's program takes the place of one
  * when the tenant is behind by more than an exchange costs. */
 static void test_a_tenant_that_is_behind_comes_into_the_active_set(void **state)
@@ -388,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_each_need_all_blocks_end),
         cmocka_unit_test(test_a_tenant_keeps_its_blocks_while_both_want_more),
         cmocka_unit_test(test_calls_end_that_need_what_others_have_within_minimums),
+        cmocka_unit_test(test_a_call_that_needs_all_blocks_ends_beside_calls_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
