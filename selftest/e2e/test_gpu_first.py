@@ -10,8 +10,8 @@ from appliance import HANG_S, ROOT
 from test_gpu_check import build, write
 
 PARTS = {"1 what is there", "2 ceilings", "3 bits of the products, engine", "4 worker, swaps, seal",
-         "5 gpu-check", "6 memory, loading", "7 bench-gpu", "8 ncu, one layer", "8 memcheck",
-         "8 racecheck"}
+         "5 gpu-check", "6 memory, loading", "7 bench-gpu", "7 bench-gpu, Q4_K",
+         "8 ncu, one layer", "8 memcheck", "8 racecheck"}
 OF_TOOLS = {"8 ncu, one layer", "8 memcheck", "8 racecheck"}
 OK, FAILED, NOT_RUN, NOT_THERE = "ok", "FAILED", "not run", "not there"
 # What the appliance says and what the text port tells: the worker's part reads these.
