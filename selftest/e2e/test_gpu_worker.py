@@ -9,8 +9,7 @@ import signal
 import tempfile
 import threading
 
-from appliance import (EMBEDDED_MODEL, HANG_S, NOISE, RANDOM_MODEL, ROOT, Appliance, is_alive,
-                       wait_for)
+from appliance import (EMBEDDED_MODEL, HANG_S, NOISE, RANDOM_MODEL, Appliance, is_alive, wait_for)
 from models import model
 from protocol import Client
 from skip import inside, long, open_files

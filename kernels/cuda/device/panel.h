@@ -121,10 +121,10 @@ GPU_INLINE float gpu_panel_weight(const void *panels, uint32_t type, uint32_t co
     return gpu_half_load((uint16_t)(pair >> column % 2 * 16));
 }
 
-/* One weight of a matrix of any type. */
-GPU_INLINE float gpu_weight(const void *matrix, uint32_t type, uint32_t columns, uint32_t output,
+/* One number of a matrix of any type. `stride`: from row to row; of panels, the columns. */
+GPU_INLINE float gpu_weight(const void *matrix, uint32_t type, uint64_t stride, uint32_t row,
                             uint32_t column)
 {
-    return gpu_has_levels(type) ? gpu_panel_weight(matrix, type, columns, output, column)
-                                : gpu_load(matrix, type, (uint64_t)output * columns + column);
+    return gpu_has_levels(type) ? gpu_panel_weight(matrix, type, (uint32_t)stride, row, column)
+                                : gpu_load(matrix, type, row * stride + column);
 }

@@ -119,23 +119,11 @@ static void test_embed_every_type_is_exact(void **state)
 static void test_embed_of_levels_has_the_weights_of_products(void **state)
 {
     (void)state;
-    static const enum gguf_type types[] = {GGUF_Q8_0, GGUF_Q4_0, GGUF_Q4_K, GGUF_Q6_K};
-    for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
-        static uint8_t file[TOKENS * LONG_COLUMNS * 2];
+    for (uint32_t i = 0; i < LEVEL_TYPES; i++) {
         static float floats[TOKENS * LONG_COLUMNS];
-        static _Alignas(ARENA_ALIGN_BYTES) uint8_t panels[16 * LONG_COLUMNS * 2];
-        uint32_t columns = gguf_type_block(types[i]).values == 32 ? COLUMNS : LONG_COLUMNS;
-        uint64_t state_of_fill = i + 1;
-        struct kernels_matrix matrix;
-        tiny_fill(file, types[i], TOKENS * columns, (struct tiny_range){.scale = 1},
-                  &state_of_fill);
-        kernels_matrix_init(&matrix, types[i], TOKENS, columns, panels);
-        assert_true(kernels_matrix_pack(&matrix, 0, file, TOKENS * gguf_row_bytes(types[i],
-                                                                                  columns)));
-        for (uint32_t w = 0; w < TOKENS * columns; w++) {
-            floats[w] = panel_half(&matrix, w / columns, w % columns);
-        }
-        check_embed(rig_copy(panels, matrix.panel_bytes), gpu_type_of(types[i]), columns, floats);
+        uint32_t columns = gguf_type_block(level_types[i]).values == 32 ? COLUMNS : LONG_COLUMNS;
+        void *table = panels_make(level_types[i], TOKENS, columns, floats);
+        check_embed(table, gpu_type_of(level_types[i]), columns, floats);
     }
 }
 

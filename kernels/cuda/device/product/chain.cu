@@ -14,12 +14,6 @@ struct matrix {
     uint32_t type, rows, columns;
 };
 
-GPU_INLINE float tile_number(const struct matrix *m, uint32_t row, uint32_t column)
-{
-    return gpu_has_levels(m->type) ? gpu_panel_weight(m->at, m->type, m->columns, row, column)
-                                   : gpu_load(m->at, m->type, row * m->stride + column);
-}
-
 /* A tile of a matrix, from a row and a column on; zeros past its ends. */
 GPU_INLINE void tile_load(float *tile, const struct matrix *m, uint32_t row_first,
                           uint32_t column_first)
@@ -31,7 +25,7 @@ GPU_INLINE void tile_load(float *tile, const struct matrix *m, uint32_t row_firs
         uint32_t column = column_first + i % GPU_PRODUCT_COLUMNS;
         tile[i / GPU_PRODUCT_COLUMNS * STRIDE + i % GPU_PRODUCT_COLUMNS] =
             row < m->rows && column < m->columns
-                ? tile_number(m, row, column)
+                ? gpu_weight(m->at, m->type, m->stride, row, column)
                 : 0.0f;
     }
 }
