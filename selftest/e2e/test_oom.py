@@ -15,14 +15,16 @@ LIMIT_BYTES = 256 << 20
 STEP_BYTES = 1 << 20                # far less than what a worker's death gives back
 
 
-def prefer(pid):
+def prefer(pid, thousandths):
+    """As if the process had that share of the group's limit more than it has."""
     with open("/proc/%d/oom_score_adj" % pid, "w", encoding="ascii") as file:
-        file.write("1000")
+        file.write(str(thousandths))
 
 
 def eat_until_dead(group, victim):
-    """In a child, in the group: takes memory until the victim is dead, and gives it back. It is the
-    largest, so if memory ends once more the kernel kills this one."""
+    """In a child, in the group: takes memory until the victim is dead, and gives it back. It may
+    take too much before it sees that death, and then it is the next whom the kernel kills."""
+    prefer(os.getpid(), 500)
     group.enter()
     eaten = []
     while is_alive(victim) and len(eaten) * STEP_BYTES < 2 * LIMIT_BYTES:
@@ -63,7 +65,7 @@ def test_a_worker_that_is_killed_for_want_of_memory_costs_time_only():
         # Else the core that waits would still be taking its memory: it maps what is shared last.
         wait_for(lambda: memory_bytes(a.next_core, "RssShmem") >= memory_bytes(core, "RssShmem"),
                  "the next core has its memory")
-        prefer(worker)
+        prefer(worker, 1000)
         start_calls(c)
         os.kill(worker, signal.SIGSTOP)         # so that its calls do not end before it does
         c.start(9, PROMPT + [1], max_tokens=300)

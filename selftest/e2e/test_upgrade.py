@@ -18,7 +18,7 @@ from frames import STATUSES
 from protocol import PING, PROGRAM, TOKENS as TOKENS_FRAME, Client, frame
 from skip import Skip, long
 from test_auth import ALICE, BOB, CAROL
-from test_core import KINDS, program_of, said, start_all
+from test_core import KINDS, program_of, said, serve_until_it_shows, start_all
 from test_reload import is_refused, served
 from test_systemd import QUIET_S, Manager
 from test_worker import PROMPT
@@ -95,6 +95,7 @@ def test_two_hundred_clients_lose_nothing():
 def test_replies_and_programs_are_there_after_an_upgrade():
     with family(NOISE) as a:
         with Client(a.tcp) as c:
+            serve_until_it_shows(a, c, PROGRAM, 2)
             first = c.generate(1, PROMPT, program=PROGRAM, max_tokens=50).check()
         had = program_of(a, PROGRAM)
         b = Upgrade(a, NOISE)
