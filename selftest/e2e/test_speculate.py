@@ -96,11 +96,14 @@ def test_the_end_of_a_call_says_what_its_drafts_brought():
         assert sorted(saved) == sorted([end["draft_tokens_agreed"] for end in ends] + [0])
         told = run("agx", "--to", a.to, "generate", "--ids", "5,6,5,6,5,6", "--drafts")
         assert re.fullmatch(r"drafted=\d+ agreed=\d+\n", told.stderr), told.stderr
-        with agentix.connect(a.to) as client:
-            reply = client.call(PROMPT, logit_bias={5: 100.0}, max_tokens=60, ignore_eos=True,
-                                drafts=True)
-            assert 0 < reply.drafts.agreed <= reply.drafts.tokens
-            assert client.call([5, 6], max_tokens=2).drafts is None
+
+
+def test_the_client_of_python_is_told_of_drafts():
+    with Appliance(NOISE, "sched.speculate=7") as a, agentix.connect(a.to) as client:
+        reply = client.call(PROMPT, logit_bias={5: 100.0}, max_tokens=60, ignore_eos=True,
+                            drafts=True)
+        assert 0 < reply.drafts.agreed <= reply.drafts.tokens
+        assert client.call([5, 6], max_tokens=2).drafts is None
 
 
 def test_tokens_are_the_same_over_deaths():
