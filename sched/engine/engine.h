@@ -111,6 +111,8 @@ struct sched_hand {
     bool is_limited;                /* the walk has stopped visiting all of its calls */
     bool wants;                     /* a call that can run has got no row */
     bool wanted;                    /* nor had one in the last step */
+    uint32_t kept_out;              /* a call that may not enter, or CALL_NONE: after it the walk
+                                       visits residents only */
     uint32_t last_queue;            /* of its last row in the batch */
     struct sched_search searches[SCHED_VICTIMS];
 };

@@ -17,6 +17,8 @@
  *            (where queues are stages, none comes after a call that waits);
  *            paused and cancelled ones make room wherever they stand. A call that this walk has
  *            already chosen or passed over keeps its blocks.
+ *   entry    a call that has no blocks may be kept out (active/entry.c). The walk then goes on with
+ *            calls of its tenant that have blocks.
  *   moves    what a call needs may be on its way to the host, to make room for a row before it. The
  *            call is not computed again for that: it is passed over, keeps its place and what else
  *            is cached for it, and finds all in the next plan. When batch_calls have been passed
@@ -43,6 +45,7 @@
 #include "sched/ending.h"
 #include "sched/engine/active/active.h"
 #include "sched/engine/draft.h"
+#include "sched/engine/active/entry.h"
 #include "sched/engine/share/deal.h"
 #include "sched/engine/residency.h"
 #include "sched/engine/starvation.h"
@@ -63,28 +66,41 @@ static bool is_last_resort(const struct sched_walk *walk)
     return engine->planned_count == 0 && (walk->takes_all || engine->dealt_count == 1);
 }
 
+/* The call gets no blocks; those of its tenant that have some go on. */
+static bool keep_out(struct sched_walk *walk, const struct call *call, struct sched_row *row)
+{
+    lane_of(walk->engine, call)->hand.kept_out = call->slot;
+    walk->is_kept_out = true;
+    row->chunk = 0;
+    return true;
+}
+
 /* True when the row fits; preempts others if it must. What a victim leaves may take the place of
  * what was found: then the question is asked again. It may also be withheld, because it is within
- * its account's minimum; then a call that took it from a tenant that is ahead takes that, too. Else
- * it would have taken it in vain, and would do so again in each plan. */
-static bool make_room(const struct sched_walk *walk, const struct call *call,
+ * its account's minimum; then a call that took it from a tenant that is ahead takes that, too, and
+ * what its own tenant's calls have. Else it would have taken it in vain, and would do so again in
+ * each plan. */
+static bool make_room(struct sched_walk *walk, const struct call *call,
                       struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
     const struct sched_lane *own = lane_of(engine, call);
-    bool has_taken = false;
+    bool takes_own = sched_entry_takes(walk, call), has_taken = false, has_preempted = false;
     while (row->chunk > 0 && !kvmem_fits_beside(engine->kv, answer, row->positions)) {
-        struct call *victim = sched_deal_victim(walk, own);
+        struct call *victim = sched_deal_victim(walk, own, takes_own);
         if (victim == NULL) {
-            return (is_last_resort(walk) || has_taken) &&
-                   kvmem_fits(engine->kv, answer, row->positions);
+            bool fits = (is_last_resort(walk) || has_taken) &&
+                        kvmem_fits(engine->kv, answer, row->positions);
+            return fits || (!takes_own && keep_out(walk, call, row));
         }
         struct sched_lane *its = lane_of(engine, victim);
         if (its != own) {
             engine->taker = call->slot;
             engine->taker_tokens = call->computed_tokens;
             has_taken = has_taken || sched_call_can_run(victim);
+            takes_own = takes_own || has_taken;
         }
+        has_preempted = true;
         sched_cursor_forget(engine->sched, &its->hand.cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
@@ -92,7 +108,9 @@ static bool make_room(const struct sched_walk *walk, const struct call *call,
             *row = sched_row_after(walk, call, answer->positions);
         }
     }
-    return true;
+    bool stays = row->chunk == 0 || has_preempted ||
+                 sched_entry_is_worth_it(walk, call, answer, row);
+    return stays || keep_out(walk, call, row);
 }
 
 /* What the call needs moves with this step: it waits for the next one. False: too many do. */
@@ -149,6 +167,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     }
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
     walk->budget_tokens -= answer.positions + 1 == sched_call_known(call) ? 0 : row.chunk;
+    walk->growth_tokens += sched_entry_growth(call, &row);
     sched_row_fill(walk, call, &row);
     if (sched_policy_has_stages(engine->sched->settings.policy)) {
         admit(walk, call);
@@ -201,8 +220,11 @@ static bool visit(struct sched_walk *walk, struct call *call)
 }
 
 /* Where calls can still be that get a row. */
-static enum call_list list_of(const struct sched_walk *walk)
+static enum call_list list_of(const struct sched_walk *walk, const struct sched_hand *hand)
 {
+    if (hand->kept_out != CALL_NONE) {
+        return CALL_LIST_RESIDENT;
+    }
     if (walk->budget_tokens > 0) {
         return CALL_LIST_ALL;
     }
@@ -214,7 +236,7 @@ static void visit_next(struct sched_walk *walk, struct sched_lane *lane)
 {
     struct sched_engine *engine = walk->engine;
     struct sched_hand *hand = &lane->hand;
-    enum call_list list = list_of(walk);
+    enum call_list list = list_of(walk, hand);
     if (list != CALL_LIST_ALL && !hand->is_limited) {
         sched_deal_limit(engine, lane);
     }
@@ -239,7 +261,7 @@ static void walk_queues(struct sched_walk *walk)
         visit_next(walk, lane);
         lane = sched_deal_next(walk);
     }
-    walk->at_end = sched_deal_is_over(engine);
+    walk->at_end = !walk->is_kept_out && sched_deal_is_over(engine);
     sched_deal_end(engine);
 }
 
@@ -324,7 +346,7 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
     sched_starvation_pass(engine, now_us);
     sched_active_pass(engine, now_us);
     struct sched_walk walk = plan_in_turn(engine, is_trial, false, now_us);
-    if (engine->planned_count == 0 && engine->dealt_count > 1) {
+    if (engine->planned_count == 0 && (engine->dealt_count > 1 || walk.is_kept_out)) {
         walk = plan_in_turn(engine, is_trial, true, now_us);
     }
     if (engine->planned_count == 0 && sched_active_force(engine, now_us)) {

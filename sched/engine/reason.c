@@ -36,7 +36,7 @@ enum sched_reason sched_call_reason(const struct sched *sched, const struct call
     if (engine->planned_active == sched->settings.batch_calls) {
         return SCHED_REASON_BATCH;
     }
-    if (!lane->hand.is_out) {
+    if (!lane->hand.is_out || lane->hand.kept_out != CALL_NONE) {
         return SCHED_REASON_KV;
     }
     return lane->hand.is_limited ? SCHED_REASON_BUDGET : SCHED_REASON_MOVES;

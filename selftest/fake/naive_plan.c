@@ -220,6 +220,9 @@ static bool naive_is_on_the_way(struct naive *m, uint32_t index, struct naive_vi
 {
     const struct naive_call *call = &m->calls[index];
     bool was_resident = call->lost && naive_skips(call) && naive_was_seen(m, index);
+    if (m->tenants[call->tenant].keeps_out) {
+        return call->resident || was_resident;
+    }
     bool may_take = visit->spare > 0 && !call->resident && naive_was_seen(m, index);
     if (visit->budget == 0 && visit->vain == 0 && may_take) {
         visit->spare--;
@@ -254,6 +257,17 @@ static bool naive_may_wait(const struct naive *m, const struct naive_visit *visi
            naive_chunk(call, visit->budget) > 0;
 }
 
+/* True when the call has no row because it has no blocks, and would take those of others, or lose
+ * its own. What others will need is for the real scheduler to guess; that it keeps out one without
+ * blocks, and then all that have none, but for one if no other call would run, is checked. */
+static bool naive_is_kept_out(struct naive *m, uint32_t index)
+{
+    const struct naive_call *call = &m->calls[index];
+    bool is_it = sched_view_kept_out(m->sched, m->on->index, call->tenant) == index;
+    ASSERT(!is_it || !call->resident);
+    return is_it;
+}
+
 /* What the walk does with a call that it visits. */
 static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
                         struct naive_visit *visit)
@@ -281,6 +295,9 @@ static void naive_visit(struct naive *m, uint32_t *sorted, uint32_t count,
         naive_admit(m, sorted, count, visit->at);
         tenant->last_queue = naive_job_of(m, call)->queue;
         naive_deal_row(m, index, m->on->chunk[rows]);
+    } else if (naive_is_kept_out(m, index)) {
+        naive_pass(m, call);
+        tenant->keeps_out = true;
     } else if (naive_may_wait(m, visit, call)) {
         naive_pass(m, call);
         visit->waits -= visit->waits > 0;
@@ -325,6 +342,9 @@ static uint32_t naive_walk(struct naive *m, uint32_t *sorted, uint32_t count)
         m->room = m->tenants[t].in_vain ? NAIVE_ROOM_UNKNOWN : m->room;
     }
     bool has_none = m->tenants_dealt == 1 && visit.has_stopped;
+    for (uint32_t t = 0; t < m->tenants_count; t++) {
+        has_none = has_none || m->tenants[t].keeps_out;
+    }
     m->room = has_none || m->on->rows_count == naive_rows_max(m) ? NAIVE_ROOM_NONE : m->room;
     m->is_short = visit.budget == 0;
     ASSERT(visit.waits == 0 || m->tenants_dealt > 1);

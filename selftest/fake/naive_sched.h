@@ -85,6 +85,7 @@ struct naive_tenant {
     uint64_t key;
     bool dealt, done, wants, wanted;    /* wants: on any engine */
     bool in_vain;                   /* the last call that the walk visited had no budget */
+    bool keeps_out;                 /* calls without blocks, from here on */
     uint32_t last_queue;
     uint32_t passed;                /* of its waiting call that the walk has come past, the program;
                                        NAIVE_PROGRAMS_MAX: of none */

@@ -62,7 +62,7 @@ void naive_deal_begin(struct naive *m)
     for (uint32_t t = 0; t < m->tenants_count; t++) {
         struct naive_tenant *tenant = &m->tenants[t];
         naive_clear_use(tenant);
-        tenant->dealt = tenant->done = tenant->in_vain = false;
+        tenant->dealt = tenant->done = tenant->in_vain = tenant->keeps_out = false;
         tenant->last_queue = 0;
         tenant->passed = NAIVE_PROGRAMS_MAX;
         naive_weigh(m, t);

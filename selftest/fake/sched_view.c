@@ -48,6 +48,12 @@ bool sched_view_has_room(const struct sched *sched, uint32_t engine)
     return engine_of(sched, engine)->has_room;
 }
 
+uint32_t sched_view_kept_out(const struct sched *sched, uint32_t engine, uint32_t tenant)
+{
+    const struct sched_hand *hand = &engine_of(sched, engine)->lanes[tenant].hand;
+    return hand->sequence == engine_of(sched, engine)->sequence ? hand->kept_out : CALL_NONE;
+}
+
 bool sched_view_was_visited(const struct sched *sched, uint32_t engine, uint32_t call)
 {
     return sched_view_call(sched, call)->walk_sequence == engine_of(sched, engine)->sequence;

@@ -19,6 +19,8 @@ uint32_t sched_view_move_waits(const struct sched *sched, uint32_t engine);
 bool sched_view_is_trial(const struct sched *sched, uint32_t engine);
 /* True when the last plan had a row left for one more call. */
 bool sched_view_has_room(const struct sched *sched, uint32_t engine);
+/* The call of the tenant that the last plan of the engine kept out of the KV, or CALL_NONE. */
+uint32_t sched_view_kept_out(const struct sched *sched, uint32_t engine, uint32_t tenant);
 /* True when the last plan looked at the call. */
 bool sched_view_was_visited(const struct sched *sched, uint32_t engine, uint32_t call);
 /* The program of a call that has been admitted. */

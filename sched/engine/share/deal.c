@@ -59,6 +59,7 @@ void sched_deal_begin(struct sched_engine *engine)
         if (lane->jobs_count > 0) {
             lane->hand = (struct sched_hand){.sequence = engine->sequence,
                                              .wanted = sched->tenants.of[i].wanted,
+                                             .kept_out = CALL_NONE,
                                              .cursor = sched_cursor_start(lane),
                                              .searches = {from_end, from_end}};
             lane->hand.key = key_of(engine, lane);
@@ -237,6 +238,17 @@ static struct call *last_of(const struct sched_engine *engine, struct sched_lane
     }
 }
 
+bool sched_deal_has_later(const struct sched_engine *engine, const struct sched_lane *lane)
+{
+    for (uint32_t i = engine->sched->settings.queues; i > 0; i--) {
+        uint32_t tail = lane->queues[i - 1].lists[CALL_LIST_RESIDENT].tail;
+        if (tail != CALL_NONE) {
+            return !sched_walk_has_passed(engine, sched_call(engine->sched, tail));
+        }
+    }
+    return false;
+}
+
 /* True when the lane is ahead of the other one by more than an exchange of all KV costs. */
 static bool is_ahead(const struct sched_engine *engine, const struct sched_lane *lane,
                      const struct sched_lane *other)
@@ -255,13 +267,13 @@ static bool has_any_ahead(const struct sched_engine *engine, const struct sched_
     return false;
 }
 
-/* What of the lane may go for a call of the other one. */
+/* What of the lane may go for a call of another one. */
 static enum sched_victims victims_of(const struct sched_engine *engine,
                                      const struct sched_lane *lane,
                                      const struct sched_lane *taker, bool is_free)
 {
     bool is_first = engine->planned_count == 0;
-    bool is_later = lane == taker || (is_free && (is_first || is_ahead(engine, lane, taker)));
+    bool is_later = is_free && (is_first || is_ahead(engine, lane, taker));
     return is_later ? SCHED_VICTIMS_LATER : SCHED_VICTIMS_IDLE;
 }
 
@@ -277,7 +289,8 @@ static bool is_left_out(const struct sched_walk *walk, const struct sched_lane *
                               : !walk->takes_all && !has_any_ahead(engine, taker);
 }
 
-struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker)
+struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker,
+                               bool takes_own)
 {
     const struct sched_engine *engine = walk->engine;
     const struct sched_lane *recovering = recovering_lane(engine);
@@ -289,7 +302,9 @@ struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched
         most = NULL;
         for (uint32_t i = 0; i < count; i++) {
             struct sched_lane *lane = &engine->lanes[engine->dealt[i]];
-            enum sched_victims its = victims_of(engine, lane, taker, is_free);
+            enum sched_victims its = lane != taker ? victims_of(engine, lane, taker, is_free)
+                                     : takes_own   ? SCHED_VICTIMS_LATER
+                                                   : SCHED_VICTIMS_IDLE;
             if (!lane->hand.searches[its].is_over &&
                 (most == NULL || lane->hand.key >= most->hand.key)) {
                 most = lane;

@@ -19,8 +19,12 @@ void sched_deal_end(struct sched_engine *engine);
 void sched_deal_again(struct sched_engine *engine);
 /* True when the walk has come past all calls. O(tenants). */
 bool sched_deal_is_over(const struct sched_engine *engine);
-/* The next resident call that has to go for a call of this lane, or NULL. O(tenants). */
-struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker);
+/* The next resident call that has to go for a call of this lane, or NULL. `takes_own`: later calls
+ * of the lane may have to. O(tenants). */
+struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker,
+                               bool takes_own);
+/* True when a resident call of the lane comes later than the walk is. O(queues). */
+bool sched_deal_has_later(const struct sched_engine *engine, const struct sched_lane *lane);
 /* True when a call of this job that arrives now would have got a row of the last plan, in place of
  * another call. */
 bool sched_deal_displaces(const struct sched_engine *engine, const struct sched_job *job);

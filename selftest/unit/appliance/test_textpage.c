@@ -194,6 +194,7 @@ static void test_calls_say_why_they_wait(void **state)
     engine.step_submitted_us = now;
     hand->sequence = engine.sequence;
     hand->is_out = true;
+    hand->kept_out = CALL_NONE;
     assert_contains(ask(peer, "calls\n"), "      0      2 engine\n");
     engine.serves = true;
     assert_contains(ask(peer, "calls\n"), "      2 moves\n");

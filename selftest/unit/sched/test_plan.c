@@ -310,6 +310,96 @@ static void test_victim_may_take_the_place_of_what_was_found(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, victim)));
 }
 
+/* ---- who enters ------------------------------------------------------------------------------ */
+
+/* So many blocks of four tokens, without a host tier. Programs of several calls are active. */
+static struct bench *with_active_set(uint32_t blocks)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.active_programs = 0;
+    settings.batch_calls = 4;
+    struct bench *bench = bench_start(&settings, blocks);
+    sched_engine_serves(bench_engine(bench), true, bench->now_us);
+    return bench;
+}
+
+/* A program whose two calls have ten of twelve blocks when they have had four tokens each, and will
+ * need the others, too; they are in the third queue then. */
+static struct bench *filled_by_one_program(void)
+{
+    struct bench *bench = with_active_set(12);
+    for (uint32_t i = 0; i < 2; i++) {
+        bench_call(bench, 1, 16, 8);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(bench_step(bench));
+    }
+    assert_int_equal(bench_engine(bench)->resident_calls, 2);
+    assert_int_equal(bench_job(bench, 0)->queue, 2);
+    return bench;
+}
+
+static void set_credit(struct bench *bench, int64_t us)
+{
+    bench_engine(bench)->active.credit_us = us;
+    bench_engine(bench)->active.credited_us = bench->now_us;
+}
+
+static void test_blocks_of_later_calls_are_taken_on_credit_only(void **state)
+{
+    (void)state;
+    struct bench *bench = filled_by_one_program();
+    uint32_t call = bench_call(bench, 2, 12, 1);
+    set_credit(bench, -1000000);
+    assert_true(bench_launch(bench));
+    assert_null(row_of(bench, call));
+    assert_int_equal(step_header(&bench->step)->rows_count, 2);     /* they go on */
+    assert_int_equal(bench->stats.preemptions, 0);
+    assert_false(bench_engine(bench)->has_room);
+    assert_int_equal(sched_call_reason(&bench->sched, bench_at(bench, call)), SCHED_REASON_KV);
+    finish_step(bench);
+    set_credit(bench, 0);
+    assert_true(bench_launch(bench));
+    assert_non_null(row_of(bench, call));
+    assert_int_equal(bench->stats.preemptions, 1);
+    finish_step(bench);
+}
+
+/* It may not take blocks, and goes on as soon as some are free. */
+static void test_call_that_was_kept_out_enters_when_there_is_room(void **state)
+{
+    (void)state;
+    struct bench *bench = filled_by_one_program();
+    uint32_t call = bench_call(bench, 2, 12, 1);
+    for (uint32_t steps = 0; bench_at(bench, call)->state != CALL_FINISHED; steps++) {
+        assert_true(steps < 8);
+        set_credit(bench, -1000000);
+        assert_true(bench_step(bench));
+    }
+    assert_int_equal(bench->stats.preemptions, 0);
+    assert_true(bench_tokens_are_right(bench_at(bench, call)));
+}
+
+/* Both have four blocks. The first one will have 40 tokens more: beside half of that there is room
+ * for half of 24 tokens of the second one, and not for half of 26. */
+static void test_call_enters_where_there_is_room_to_grow(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct bench *bench = with_active_set(16);
+        uint32_t first = bench_call(bench, 1, 16, 40);
+        uint32_t second = bench_call(bench, 1, 16, i == 0 ? 24 : 26);
+        assert_true(bench_launch(bench));
+        assert_non_null(row_of(bench, first));
+        assert_int_equal(row_of(bench, second) != NULL, i == 0);
+        assert_int_equal(bench_engine(bench)->has_room, i == 0);
+        finish_step(bench);
+        while (bench_step(bench)) {
+        }
+        assert_true(bench_tokens_are_right(bench_at(bench, second)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +415,9 @@ int main(void)
         cmocka_unit_test(test_small_quanta_and_a_short_pool_still_make_progress),
         cmocka_unit_test(test_starvation_is_seen_in_a_long_queue),
         cmocka_unit_test(test_victim_may_take_the_place_of_what_was_found),
+        cmocka_unit_test(test_blocks_of_later_calls_are_taken_on_credit_only),
+        cmocka_unit_test(test_call_that_was_kept_out_enters_when_there_is_room),
+        cmocka_unit_test(test_call_enters_where_there_is_room_to_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
