@@ -346,7 +346,7 @@ bool sched_engine_plan(struct sched_engine *engine, uint64_t now_us)
     sched_starvation_pass(engine, now_us);
     sched_active_pass(engine, now_us);
     struct sched_walk walk = plan_in_turn(engine, is_trial, false, now_us);
-    if (engine->planned_count == 0 && (engine->dealt_count > 1 || walk.is_kept_out)) {
+    if (engine->planned_count == 0 && engine->dealt_count > 1) {
         walk = plan_in_turn(engine, is_trial, true, now_us);
     }
     if (engine->planned_count == 0 && sched_active_force(engine, now_us)) {

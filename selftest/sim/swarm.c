@@ -126,6 +126,21 @@ static void draw_rivals(struct sim *sim, uint32_t least)
     swarm_setf(sim, "kv.host_ratio=0.0");
 }
 
+/* Few programs of many calls, an engine that has hardly any credit for what is computed again, and
+ * levels that calls soon leave: calls without blocks are kept out of the KV. */
+static void draw_miser(struct sim *sim, uint32_t least)
+{
+    sim->swarm.programs_max = 2;
+    swarm_setf(sim, "sched.policy=%s", sim_choose(sim, 2) == 0 ? "plas" : "mlfq");
+    swarm_setf(sim, "sched.queues=%u", sim_between(sim, 2, 6));
+    swarm_setf(sim, "sched.quantum=%uus", 1 + sim_choose(sim, 64));
+    swarm_setf(sim, "sched.wait_max=%us", sim_choose(sim, 2));
+    swarm_setf(sim, "sched.active_set=auto");
+    swarm_setf(sim, "sched.exchange_share=0.001");
+    swarm_setf(sim, "kv.device_blocks=%u", small(sim, least, 2 * least));
+    swarm_setf(sim, "kv.host_ratio=0.0");
+}
+
 static void draw_kv(struct sim *sim, uint32_t context_tokens)
 {
     static const char *const sharing[] = {"program", "off", "domain"};
@@ -141,8 +156,11 @@ static void draw_kv(struct sim *sim, uint32_t context_tokens)
         swarm_setf(sim, "kv.retain_%s=%lluus", keys[i], (unsigned long long)retain_us);
         retain_us += sim_choose(sim, 2) * sim_time(sim, 60 * SIM_SECOND_US);
     }
-    if (sim_choose(sim, 8) == 7) {
+    uint32_t kind = sim_choose(sim, 8);
+    if (kind == 7) {
         draw_rivals(sim, least);
+    } else if (kind == 6) {
+        draw_miser(sim, least);
     }
 }
 
@@ -320,7 +338,7 @@ static void draw_world(struct sim *sim)
     swarm->clients = sim_between(sim, 1, most < SIM_CLIENTS_MAX ? most : SIM_CLIENTS_MAX);
     swarm->hostiles = sim_choose(sim, 3) == 2 ? sim_between(sim, 1, swarm->clients) : 0;
     swarm->operators = sim_choose(sim, 4) == 3 ? sim_between(sim, 1, 12) : 0;
-    swarm->programs = sim_between(sim, 1, SIM_PROGRAMS_MAX);
+    swarm->programs = sim_between(sim, 1, swarm->programs_max);
     swarm->excuses_all = swarm->excuses_all || sim->nth.is_on || swarm->rate[SIM_FAULT_LATE] > 0 ||
                          swarm->rate[SIM_FAULT_AGAIN] > 0;
     swarm->descriptors = SIM_PEERS_MAX;
@@ -361,6 +379,7 @@ void swarm_draw(struct sim *sim)
 {
     config_defaults(&sim->options);
     sim->swarm.engines = sim->tape->engines;
+    sim->swarm.programs_max = SIM_PROGRAMS_MAX;
     sim->swarm.has_words = sim_choose(sim, 2) == 1;
     sim->swarm.vocab_tokens =
         sim->swarm.has_words ? sim_words()->info.tokens : sim_between(sim, 6, 200);

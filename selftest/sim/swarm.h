@@ -31,6 +31,7 @@ struct swarm {
     uint64_t round_us;              /* of every round; 0: each takes its own time */
     bool ends_by_drain;
     bool excuses_all;               /* every client may miss a deadline of net */
+    uint32_t programs_max;          /* of the world; 1 to */
     uint32_t action_weights[8];     /* clients.c */
     uint32_t deadline_rate;         /* one call in so many has a deadline */
     bool has_keys;                  /* clients on TCP prove one */
