@@ -9,8 +9,8 @@
  *            come later from which it will take, there is room
  *   credit   it takes the blocks of later calls while there is credit for an exchange
  *            (exchange.c): what they had is computed again, and paid then. A call that was
- *            promoted needs none. One that gets no row for this leaves the engine to those that have
- *            the blocks, so there is a row
+ *            promoted needs none. One that gets no row for this leaves the engine to those that
+ *            have the blocks, so there is a row
  *
  * A call that has blocks grows in any case, and takes what it needs for that. Without the active
  * set nothing is expected and nothing is paid: every call may enter, as in the paper.
