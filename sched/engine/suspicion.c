@@ -30,7 +30,7 @@ bool sched_suspicion_raise(struct sched_engine *engine, uint32_t row)
 
 void sched_suspicion_settle(struct sched *sched, struct call *call)
 {
-    if (call->kv_tokens >= call->suspect_until) {
+    if (sched->suspects > 0 && call->kv_tokens >= call->suspect_until) {
         sched_suspicion_drop(sched, call);
     }
 }
