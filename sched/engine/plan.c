@@ -100,7 +100,7 @@ static bool make_room(struct sched_walk *walk, const struct call *call,
             has_taken = has_taken || sched_call_can_run(victim);
             takes_own = takes_own || has_taken;
         }
-        has_preempted = true;
+        has_preempted = has_preempted || sched_call_can_run(victim);
         sched_cursor_forget(engine->sched, &its->hand.cursor, victim);
         sched_residency_preempt(engine, victim, walk->now_us);
         if (kvmem_is_stale(engine->kv, answer)) {
@@ -167,7 +167,7 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     }
     sched_residency_commit(engine, call, &answer, row.positions, walk->now_us);
     walk->budget_tokens -= answer.positions + 1 == sched_call_known(call) ? 0 : row.chunk;
-    walk->growth_tokens += sched_entry_growth(call, &row);
+    walk->reserved_tokens += sched_entry_reserve(engine, call, &row);
     sched_row_fill(walk, call, &row);
     if (sched_policy_has_stages(engine->sched->settings.policy)) {
         admit(walk, call);

@@ -12,7 +12,7 @@ struct sched_walk {
     uint32_t budget_tokens;         /* prefill tokens that are left */
     uint32_t vain_looks_left;       /* at calls for which there may be no budget */
     bool at_end;                    /* the walk has come past all calls */
-    uint32_t growth_tokens;         /* that the rows so far are expected to have yet */
+    uint32_t reserved_tokens;       /* for what the rows so far will have yet (active/entry.h) */
     bool takes_all;                 /* calls of every tenant are victims (deal.c) */
     bool is_kept_out;               /* a call may not enter: of a tenant, residents alone go on */
     bool is_trial;                  /* for suspects alone (suspicion.h) */

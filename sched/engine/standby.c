@@ -96,7 +96,7 @@ void sched_standby_prefetch(struct sched_walk *walk)
     sched_deal_again(engine);
     while (looks > 0 && (lane = sched_deal_next(walk)) != NULL) {
         struct call *call = sched_cursor_next(engine, &lane->hand.cursor, CALL_LIST_ALL);
-        if (call == NULL) {
+        if (call == NULL || lane->hand.kept_out != CALL_NONE) {
             lane->hand.is_done = true;
             continue;
         }

@@ -469,8 +469,9 @@ bool naive_stops_step(struct naive *m, uint32_t index)
     naive_meet_tenants(m);
     uint64_t key = tenant->dealt ? tenant->key : tenant->time;
     bool is_higher = tenant->dealt && naive_job_of(m, call)->queue < tenant->last_queue;
+    bool displaces = !(tenant->dealt && tenant->keeps_out) && (key < m->last_key || is_higher);
     return m->on->busy && m->on->stops_early && call->open && !naive_job_of(m, call)->held &&
-           (sched_view_has_room(m->sched, m->on->index) || key < m->last_key || is_higher);
+           (sched_view_has_room(m->sched, m->on->index) || displaces);
 }
 
 void naive_begin_row(struct naive_call *call)

@@ -3,8 +3,9 @@
 /* What: which calls that have no blocks may get some. Private to sched/. */
 #include "sched/engine/plan.h"
 
-/* Tokens that the call is expected to have (working_set.c), beyond those of its row. O(1). */
-uint32_t sched_entry_growth(const struct call *call, const struct sched_row *row);
+/* Tokens for which there has to be room beside the call's row before another one enters. O(1). */
+uint32_t sched_entry_reserve(const struct sched_engine *engine, const struct call *call,
+                             const struct sched_row *row);
 /* True when the call may have the blocks of later ones of its tenant. O(1). */
 bool sched_entry_takes(const struct sched_walk *walk, const struct call *call);
 /* True when the call, for whose row there is room, would not soon lose the blocks that it gets.

@@ -88,6 +88,11 @@ void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us)
     active->busy_us = 0;
 }
 
+bool sched_exchange_is_held(const struct sched_engine *engine)
+{
+    return host_holds(engine, 1);
+}
+
 bool sched_exchange_may(const struct sched_engine *engine)
 {
     return engine->active.credit_us >= 0;

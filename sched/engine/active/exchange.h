@@ -8,6 +8,8 @@ void sched_exchange_learn(struct sched_engine *engine, uint64_t duration_us, uin
                           uint32_t prompt_tokens);
 /* Between two steps: the credit grows with time. */
 void sched_exchange_accrue(struct sched_engine *engine, uint64_t now_us);
+/* True when the host holds what a call loses. */
+bool sched_exchange_is_held(const struct sched_engine *engine);
 /* True when there is credit for an exchange. */
 bool sched_exchange_may(const struct sched_engine *engine);
 /* The engine's time that it costs to bring so many blocks out and back; or, where the host does not

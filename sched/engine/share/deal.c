@@ -206,7 +206,8 @@ bool sched_deal_displaces(const struct sched_engine *engine, const struct sched_
     if (lane->hand.sequence != engine->sequence) {
         return engine->sched->tenants.of[job->tenant].virtual_time < engine->last_key;
     }
-    return lane->hand.key < engine->last_key || job->queue < lane->hand.last_queue;
+    return lane->hand.kept_out == CALL_NONE &&
+           (lane->hand.key < engine->last_key || job->queue < lane->hand.last_queue);
 }
 
 /* ---- victims --------------------------------------------------------------------------------- */

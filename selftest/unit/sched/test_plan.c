@@ -312,13 +312,15 @@ static void test_victim_may_take_the_place_of_what_was_found(void **state)
 
 /* ---- who enters ------------------------------------------------------------------------------ */
 
-/* So many blocks of four tokens, without a host tier. Programs of several calls are active. */
-static struct bench *with_active_set(uint32_t blocks)
+/* So many blocks of four tokens. Programs of several calls are active. */
+static struct bench *with_active_set(uint32_t blocks, uint32_t host_blocks)
 {
     struct sched_settings settings = bench_settings(SCHED_PLAS);
+    struct kvmem_settings kv = bench_kv(blocks);
+    kv.host_blocks = host_blocks;
     settings.active_programs = 0;
     settings.batch_calls = 4;
-    struct bench *bench = bench_start(&settings, blocks);
+    struct bench *bench = bench_start_kv(&settings, &kv);
     sched_engine_serves(bench_engine(bench), true, bench->now_us);
     return bench;
 }
@@ -327,7 +329,7 @@ static struct bench *with_active_set(uint32_t blocks)
  * need the others, too; they are in the third queue then. */
 static struct bench *filled_by_one_program(void)
 {
-    struct bench *bench = with_active_set(12);
+    struct bench *bench = with_active_set(12, 0);
     for (uint32_t i = 0; i < 2; i++) {
         bench_call(bench, 1, 16, 8);
     }
@@ -380,24 +382,91 @@ static void test_call_that_was_kept_out_enters_when_there_is_room(void **state)
     assert_true(bench_tokens_are_right(bench_at(bench, call)));
 }
 
-/* Both have four blocks. The first one will have 40 tokens more: beside half of that there is room
- * for half of 24 tokens of the second one, and not for half of 26. */
-static void test_call_enters_where_there_is_room_to_grow(void **state)
+/* Its first chunk has room, and the rest of its prompt has not. */
+static void test_rest_of_a_prompt_counts_when_a_call_enters(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 2; i++) {
-        struct bench *bench = with_active_set(16);
-        uint32_t first = bench_call(bench, 1, 16, 40);
-        uint32_t second = bench_call(bench, 1, 16, i == 0 ? 24 : 26);
+    struct bench *bench = filled_by_one_program();
+    uint32_t call = bench_call(bench, 2, 12, 1);
+    bench->sched.settings.prefill_tokens = 4;
+    set_credit(bench, -1000000);
+    assert_true(bench_launch(bench));
+    assert_null(row_of(bench, call));
+    assert_int_equal(step_header(&bench->step)->rows_count, 2);
+    finish_step(bench);
+    set_credit(bench, 0);
+    assert_true(bench_launch(bench));
+    assert_int_equal(row_of(bench, call)->tokens_count, 4);
+    finish_step(bench);
+}
+
+/* Two calls of 16 tokens, which are to have 24 more: a quarter of that, twice, is three blocks
+ * beside their eight. */
+static void test_call_enters_where_there_is_room_for_what_is_expected(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t blocks, host_blocks, mean;
+        bool enters;
+    } cases[] = {
+        {11, 0, 32, true},  {10, 0, 32, false},
+        {10, 0, 0, true},               /* no call has ended yet */
+        {10, 64, 32, true},             /* the host holds what a call loses */
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bench *bench = with_active_set(cases[i].blocks, cases[i].host_blocks);
+        bench->sched.output_tokens = cases[i].mean;
+        uint32_t first = bench_call(bench, 1, 16, 24), second = bench_call(bench, 1, 16, 24);
         assert_true(bench_launch(bench));
         assert_non_null(row_of(bench, first));
-        assert_int_equal(row_of(bench, second) != NULL, i == 0);
-        assert_int_equal(bench_engine(bench)->has_room, i == 0);
+        assert_int_equal(row_of(bench, second) != NULL, cases[i].enters);
+        assert_int_equal(bench_engine(bench)->has_room, cases[i].enters);
         finish_step(bench);
         while (bench_step(bench)) {
         }
         assert_true(bench_tokens_are_right(bench_at(bench, second)));
     }
+}
+
+/* Nothing without blocks enters behind it, so a call that comes later ends no step. */
+static void test_arrival_behind_a_call_that_was_kept_out_ends_no_step(void **state)
+{
+    (void)state;
+    struct bench *bench = filled_by_one_program();
+    bench->sched.settings.cut_steps = true;
+    bench_call(bench, 2, 12, 1);
+    set_credit(bench, -1000000);
+    assert_true(bench_launch(bench));
+    enum step_stop stop = step_early_stop(&bench->step);
+    bench_call(bench, 3, 12, 1);
+    assert_int_equal(step_early_stop(&bench->step), stop);
+    assert_int_not_equal(stop, STEP_STOP_ROUND);
+    finish_step(bench);
+}
+
+/* What is free is for the call that was kept out, and for none that comes later. */
+static void test_nothing_moves_in_behind_a_call_that_was_kept_out(void **state)
+{
+    (void)state;
+    struct bench *bench = with_active_set(12, 24);
+    bench->sched.settings.active_programs = 8;
+    bench_call(bench, 1, 24, 24);
+    uint32_t later = bench_call(bench, 1, 8, 8);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(bench_step(bench));
+    }
+    set_credit(bench, 1000000);
+    bench_call(bench, 2, 20, 1);                        /* takes what the later one had */
+    assert_true(bench_step(bench));
+    assert_int_equal(bench_at(bench, later)->kv_tokens, 0);
+    bench->sched.settings.batch_calls = 1;
+    bench->sched.settings.prefetch = true;
+    uint32_t call = bench_call(bench, 3, 24, 4);
+    set_credit(bench, -1000000);
+    assert_true(bench_launch(bench));
+    assert_int_equal(bench_engine(bench)->lanes[0].hand.kept_out, call);
+    assert_int_equal(bench->stats.prefetched_calls, 0);
+    finish_step(bench);
 }
 
 int main(void)
@@ -417,7 +486,10 @@ int main(void)
         cmocka_unit_test(test_victim_may_take_the_place_of_what_was_found),
         cmocka_unit_test(test_blocks_of_later_calls_are_taken_on_credit_only),
         cmocka_unit_test(test_call_that_was_kept_out_enters_when_there_is_room),
-        cmocka_unit_test(test_call_enters_where_there_is_room_to_grow),
+        cmocka_unit_test(test_rest_of_a_prompt_counts_when_a_call_enters),
+        cmocka_unit_test(test_call_enters_where_there_is_room_for_what_is_expected),
+        cmocka_unit_test(test_nothing_moves_in_behind_a_call_that_was_kept_out),
+        cmocka_unit_test(test_arrival_behind_a_call_that_was_kept_out_ends_no_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
