@@ -212,6 +212,19 @@ def goes_on(a, c, right, call_id):
     assert a.health().startswith("ready") and a.process.poll() is None
 
 
+def test_what_goes_on_is_no_part_of_the_command():
+    """Its output ends with the command, and signals for the command's group do not reach it."""
+    with family(NOISE) as a:
+        reads, writes = os.pipe()
+        b = Upgrade(a, NOISE, stdout=writes, start_new_session=True)
+        os.close(writes)
+        assert os.read(reads, 1) == b""
+        os.close(reads)
+        assert os.getpgid(b.process.pid) == os.getsid(b.process.pid) == b.process.pid
+        assert b.process.pid != b.launcher.pid
+        assert b.stop() == 0
+
+
 def test_what_cannot_boot_changes_nothing():
     with family(NOISE, unix=True) as a, Client(a.tcp) as c:
         right = c.generate(1, PROMPT, max_tokens=40).check().tokens
@@ -443,7 +456,7 @@ def test_an_upgrade_that_is_told_to_end_leaves_the_old_one_serving():
     with family(NOISE) as a, Client(a.tcp) as c:
         right = c.generate(1, PROMPT, max_tokens=40).check().tokens
         b = new_boots(a)
-        b.process.send_signal(signal.SIGTERM)
+        b.launcher.send_signal(signal.SIGTERM)          # which passes it on
         os.kill(b.process.pid, signal.SIGCONT)
         assert b.fails() != 0, b.lines
         goes_on(a, c, right, 2)

@@ -85,9 +85,9 @@ class Upgrade(Appliance):
         arguments += ["--set", "net.unix=" + self.unix] if self.unix else []
         for setting in (*PATIENT, *settings):
             arguments += ["--set", setting]
+        options = {"stdout": subprocess.DEVNULL, **options}
         self.launcher = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True,
-                                         stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-                                         **options)
+                                         stdin=subprocess.DEVNULL, **options)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         wait_for(lambda: before.said("boots beside this one") > times or self.launcher.poll(),

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What: the parent of an upgrade (upgrade/launcher.h). It only waits: for a byte that says that the
- * child serves, or for its end. */
+ * child serves, or for its end. A signal that is to end it ends the child, which has a session of
+ * its own: what is sent to the command's group later, or read from its output, is not the child's.
+ */
 #include "appliance/keeper/upgrade/launcher.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +19,21 @@
 
 static int to_parent = -1;
 static pid_t parent = -1;
+static volatile pid_t waited_for = 0;
+
+static void pass_on(int number)
+{
+    if (waited_for > 0) {
+        kill(waited_for, number);
+    }
+}
 
 static _Noreturn void wait_for(pid_t child, int from_child)
 {
     uint8_t byte;
     int wait_status = 0;
     ssize_t count;
+    waited_for = child;
     do {
         count = recv(from_child, &byte, 1, 0);
     } while (count < 0 && errno == EINTR);
@@ -32,11 +45,28 @@ static _Noreturn void wait_for(pid_t child, int from_child)
     _exit(WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : BOOT_EXIT_SYSTEM);
 }
 
+/* Standard error stays: it is the log. */
+static void become_daemon(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    (void)setsid();
+    if (null >= 0) {
+        (void)dup2(null, STDIN_FILENO);
+        (void)dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+}
+
 void launcher_fork(void)
 {
     int pair[2];
     pid_t child = -1;
+    const struct sigaction passed_on = {.sa_handler = pass_on};
     parent = getpid();
+    sigaction(SIGINT, &passed_on, NULL);
+    sigaction(SIGTERM, &passed_on, NULL);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         child = fork();
     }
@@ -49,6 +79,7 @@ void launcher_fork(void)
         wait_for(child, pair[0]);
     }
     to_parent = pair[1];
+    become_daemon();
 }
 
 void launcher_tell(void)

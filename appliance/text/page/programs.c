@@ -71,6 +71,16 @@ static void add_engine(struct text *page, const struct program *program)
     }
 }
 
+/* How long ago its last call came, or a dash: none has. */
+static void add_arrival(struct text *page, const struct program *program, uint64_t now_us)
+{
+    if (program->last_arrival_us == 0) {
+        text_add(page, "          -");
+    } else {
+        text_add_column(page, text_elapsed_ms(program->last_arrival_us, now_us), 10);
+    }
+}
+
 /* Whose it is: its trust domain, the name of its class, what its client calls itself. */
 static void add_names(struct text *page, const struct textport_view *view,
                       const struct program *program)
@@ -111,7 +121,7 @@ void textpage_programs(struct text *page, const struct textport_view *view, uint
         text_add_column(page, program->calls_ended, 7);
         text_add_column(page, program_idle_us(program, now_us) / 1000, 10);
         add_engine(page, program);
-        text_add_column(page, text_elapsed_ms(program->last_arrival_us, now_us), 10);
+        add_arrival(page, program, now_us);
         text_add(page, place_name(sched, i));
         text_add_column(page, sched_program_blocks(sched, i), 6);
         text_add_column(page, program->displacements, 9);

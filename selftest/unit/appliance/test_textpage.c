@@ -212,6 +212,14 @@ static void test_calls_say_why_they_wait(void **state)
     assert_contains(ask(peer, "calls\n"), "      2 client\n");
 }
 
+static void test_program_without_a_call_shows_no_arrival(void **state)
+{
+    (void)state;
+    struct peer *peer = connect_peer();
+    programs[1] = (struct program){.in_use = true, .id = {0xab, 0xcd, 0xef, 0x01}};
+    assert_contains(ask(peer, "programs\n"), "      0          - none         0         0     - ");
+}
+
 static void test_programs_name_domain_class_and_client(void **state)
 {
     (void)state;
@@ -328,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup(test_engines_show_what_each_does_and_has, set_up),
         cmocka_unit_test_setup(test_programs_and_calls_show_slots_and_no_contents, set_up),
         cmocka_unit_test_setup(test_calls_say_why_they_wait, set_up),
+        cmocka_unit_test_setup(test_program_without_a_call_shows_no_arrival, set_up),
         cmocka_unit_test_setup(test_programs_name_domain_class_and_client, set_up),
         cmocka_unit_test_setup(test_classes_show_what_was_learnt, set_up),
         cmocka_unit_test_setup(test_stats_every_statistic, set_up),

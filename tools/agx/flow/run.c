@@ -35,6 +35,26 @@ static void interrupt(int number)
 
 /* ---- before the run -------------------------------------------------------------------------- */
 
+/* The first command of --lambda that answers for no lambda of the workflow, or NULL. */
+static const char *unknown_lambda(const struct runner *r)
+{
+    const struct agx_flow *flow = &r->file->flow;
+    for (uint32_t i = 0; i < r->settings->lambdas->count; i++) {
+        const char *command = r->settings->lambdas->texts[i];
+        size_t length = strcspn(command, "=");
+        bool is_known = false;
+        for (uint32_t n = 0; n < flow->nodes_count && !is_known; n++) {
+            const char *name = r->file->names[n].base;
+            is_known = flow->kinds[n] == AGX_NODE_LAMBDA && strlen(name) == length &&
+                       memcmp(name, command, length) == 0;
+        }
+        if (!is_known) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
 static int read_rows(struct runner *r)
 {
     const struct agx_flow *flow = &r->file->flow;
@@ -50,6 +70,12 @@ static int read_rows(struct runner *r)
             fprintf(stderr, "agx flow: --lambda %s=PATH is missing\n", r->file->names[i].base);
             return EXIT_USAGE;
         }
+    }
+    const char *unknown = unknown_lambda(r);
+    if (unknown != NULL) {
+        fprintf(stderr, "agx flow: --lambda %s: the workflow has no lambda of that name\n",
+                unknown);
+        return EXIT_USAGE;
     }
     if (r->settings->inputs == NULL && inputs.count > 0) {
         fprintf(stderr, "agx flow: --inputs is missing: the workflow has inputs\n");
