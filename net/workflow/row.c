@@ -256,16 +256,15 @@ enum status net_flow_answer_intake(struct net_frame *frame)
         const struct workflow_text text = {(const char *)wire.text, wire.text_bytes, false};
         const struct workflow_literal literal = {.parts = &text, .parts_count = 1};
         count = net_flow_encode(net, &literal, workflow_value(flow, row, wire.node), max_tokens);
-        if (count == UINT32_MAX) {
-            return net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_MAX_TOKENS,
-                                   (uint64_t)max_tokens + 1, max_tokens);
-        }
     }
+    bool is_too_long = count == UINT32_MAX;
     /* A second answer would write over this one before the scheduler has seen it. */
     workflow_instance(flow, row, wire.node)->has_asked = false;
     net_flow_command(net, index,
                      (struct command){.kind = COMMAND_WORKFLOW_ANSWER, .row = row,
-                                      .node = wire.node, .tokens_count = count,
-                                      .failed = wire.failed != 0});
-    return STATUS_OK;
+                                      .node = wire.node, .tokens_count = is_too_long ? 0 : count,
+                                      .failed = wire.failed != 0 || is_too_long});
+    return !is_too_long ? STATUS_OK
+                        : net_frame_fault(frame, STATUS_BAD_FIELD, WIRE_FIELD_MAX_TOKENS,
+                                          (uint64_t)max_tokens + 1, max_tokens);
 }

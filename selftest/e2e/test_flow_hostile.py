@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: MIT
 """Workflows of clients that mean no good: each bad frame costs itself or its connection, its ERROR
 says what was wrong, and another client's workflow goes on as if nothing had happened."""
-from appliance import EMBEDDED_MODEL, Appliance
+import asyncio
+import os
+import sys
+import tempfile
+import warnings
+
+from appliance import EMBEDDED_MODEL, ROOT, Appliance, run
 from flow_frames import (INPUT, IS_TEXT, KEEP, LAMBDA, LLM, SIMPLE, TEXT, Flows, answer, end, node,
                          opening, row, served)
 from protocol import (ASK, ERROR, FLOW_CANCEL, FLOW_CLOSE, FLOW_DONE, FLOW_OK, FLOW_OPEN, ROW_DONE,
                       VALUE, frame)
 
+sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
+import agentix  # noqa: E402
+
+LAMBDA_ALONE = """agentix-flow 1
+input q=5
+lambda say max=12 = q
+output say
+"""
 MODEL = "model.path=" + EMBEDDED_MODEL
 BUSY_WORKFLOWS, BUSY_ROWS = 10, 11
 BAD_FRAME_LENGTH, BAD_FIELD, BAD_RESERVED, BAD_TOKEN, BAD_TEXT = 19, 22, 23, 29, 30
@@ -118,15 +132,18 @@ def test_rows_and_answers_that_do_not_fit():
         c.refused(answer(2, 1), BAD_NODE_UNKNOWN)
         c.refused(answer(1, 2), BAD_NODE_UNKNOWN)
         c.refused(answer(1, 99), BAD_NODE_UNKNOWN)
-        c.refused(answer(1, 1, b"far too long for eight tokens: " * 9), BAD_FIELD)
         c.refused(answer(1, 1, b"\xff"), BAD_TEXT)
         c.refused(answer(1, 1, b"yes") + answer(1, 1, b"no"), BAD_NODE_UNKNOWN)
         assert c.until(ROW_DONE)[1]["status"] == 0
         c.send(row(2, b"a2"))
         c.until(ASK)
-        c.send(answer(2, 1, failed=1) + end(FLOW_CLOSE))
+        c.refused(answer(2, 1, b"far too long for eight tokens: " * 9), BAD_FIELD)
+        assert c.until(ROW_DONE)[1]["status"] == GONE_CANCELLED     # its operator has failed
+        c.send(row(3, b"a3"))
+        c.until(ASK)
+        c.send(answer(3, 1, failed=1) + end(FLOW_CLOSE))
         assert c.until(ROW_DONE)[1]["status"] == GONE_CANCELLED
-        assert c.until(FLOW_DONE)[1]["rows"] == 2
+        assert c.until(FLOW_DONE)[1]["rows"] == 3
         c.refused(row(3, b"a"), BAD_FLOW_UNKNOWN)
 
 
@@ -199,3 +216,33 @@ def test_a_row_that_never_began_tells_nothing_of_an_earlier_workflow():
         assert kind == ROW_DONE, (fields, rest)
         assert fields["status"] == GONE_CANCELLED, fields
         client.until(FLOW_DONE)
+
+
+def test_an_answer_that_is_too_long_fails_its_row_and_no_other():
+    with Appliance(MODEL) as a, tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("flow", "rows")]
+        for path, text in zip(paths, (LAMBDA_ALONE, "q\nlong\nshort\n")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        done = run("agx", "--to", a.to, "flow", "--inputs", paths[1], "--lambda",
+                   "say=/bin/sed s/long/%s/" % ("l-o-n-g" * 9), paths[0])
+        assert done.returncode == 5 and "short" in done.stdout, (done.stdout, done.stderr)
+        assert "its answer has more than max=12 tokens" in done.stderr, done.stderr
+        assert "row 0" in done.stderr and "row 1" not in done.stderr, done.stderr
+
+
+async def lengthen(to):
+    async with await agentix.connect(to) as client:
+        flow = agentix.Flow()
+        question = flow.input("q")
+        flow.output(flow.apply(lambda text: text * (40 if text == "long" else 1), question,
+                               max=12), "say")
+        return await flow.run(client, ["long", "short"])
+
+
+def test_a_function_that_says_too_much_fails_its_row_and_no_other():
+    with Appliance(MODEL) as a, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        first, second = asyncio.run(lengthen(a.to))
+    assert first.error is not None and second["say"] == "short", (first.error, second.error)
+    assert any("max_tokens" in str(warning.message) for warning in warned), warned

@@ -230,6 +230,19 @@ static int begin_anew(struct runner *r)
 }
 
 /* What the workflow's frames were refused for: a row waits, the rest is final. */
+/* Its operator has failed, or was cancelled. */
+static int take_refused_answer(struct runner *r, const struct agx_fault *fault)
+{
+    r->code = EXIT_INCOMPLETE;
+    if (status_from_wire(fault->code) == STATUS_BAD_FIELD) {
+        fprintf(stderr, "agx flow: a lambda has failed: its answer has more than max=%" PRIu64
+                        " tokens\n", fault->max);
+    } else {
+        (void)dial_refused(fault);
+    }
+    return EXIT_COMPLETE;
+}
+
 static int take_refusal(struct runner *r)
 {
     const struct agx_fault *fault = agx_fault(&r->dial.agx);
@@ -250,12 +263,8 @@ static int take_refusal(struct runner *r)
         retry_wait(&r->retry, fault, &r->tries)) {
         return agx_flow_open(&r->dial.agx, &r->run) == AGX_OK ? EXIT_COMPLETE : EXIT_REFUSED;
     }
-    if (strcmp(fault->frame, "ANSWER") == 0) {      /* its operator has failed, or was cancelled */
-        r->code = EXIT_INCOMPLETE;
-        (void)dial_refused(fault);
-        return EXIT_COMPLETE;
-    }
-    return dial_refused(fault);
+    return strcmp(fault->frame, "ANSWER") == 0 ? take_refused_answer(r, fault)
+                                               : dial_refused(fault);
 }
 
 /* An appliance that ends leaves the rest to the one that comes after the break. */

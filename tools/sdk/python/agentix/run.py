@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import secrets
 import sys
+import warnings
 from typing import (TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Coroutine, Dict,
                     Generator, Iterable, List, Optional, Set, Union)
 
@@ -322,6 +323,9 @@ class Run:
             if again and self.client.later(self._pauses, error, lambda: self._send_row(row)):
                 return
             self._refuse_row(row, error)
+            return
+        elif error.frame_type == frames.ANSWER and error.status not in TOO_LATE:
+            warnings.warn(f"the answer of a function was refused, so its row fails: {error}")
             return
         elif error.status in TOO_LATE:
             return
