@@ -41,7 +41,8 @@ static enum status check_address(const struct options *options, const char *sect
     if (config_address_parse(text, &address) != STATUS_OK) {
         config_error_begin(error, options, row);
         return config_error_add(error, "not a numeric address, "
-                                       "allowed like 127.0.0.1:PORT or [::1]:PORT");
+                                       "allowed like 127.0.0.1:PORT or [::1]:PORT, "
+                                       "PORT 65535 at most");
     }
     if (only != NULL && !config_address_is_loopback(&address)) {
         config_error_begin(error, options, row);

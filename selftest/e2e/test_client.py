@@ -100,6 +100,9 @@ def test_generate_refusals_name_the_field():
         assert "found 4000000000" in done.stderr, done.stderr
         done = agx(a, "generate", "--prompt", "a", "--max-tokens", "1000000")
         assert done.returncode == REFUSED and "context" in done.stderr, done.stderr
+        done = agx(a, "generate", "--prompt", "a", "--temperature", "0.005")
+        assert done.returncode == USAGE and done.stderr == \
+            "agx: --temperature: expected 0, for the most likely token always, or 0.01 to 100\n"
         done = agx(a, "generate", "--prompt", "a", "--stop", "x" * 65)
         assert done.returncode == USAGE, done.stderr
         assert done.stderr.startswith("agx: --stop: expected a text of 1 to 64 bytes"), done.stderr

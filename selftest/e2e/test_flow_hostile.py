@@ -246,3 +246,14 @@ def test_a_function_that_says_too_much_fails_its_row_and_no_other():
         first, second = asyncio.run(lengthen(a.to))
     assert first.error is not None and second["say"] == "short", (first.error, second.error)
     assert any("max_tokens" in str(warning.message) for warning in warned), warned
+
+
+def test_agx_says_what_of_a_workflow_does_not_fit():
+    with Appliance(MODEL) as a, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "flow")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("agentix-flow 1\nllm a max=5000 = \"x\"\noutput a\n")
+        done = run("agx", "--to", a.to, "flow", path)
+        assert done.returncode != 0 and done.stderr == \
+            "agx: refused: max= of an llm does not fit the context: 5000 tokens, allowed " \
+            "0 to 1023\n", done.stderr

@@ -54,6 +54,9 @@ def test_wrong_arguments_of_a_call_are_named():
             assert refusal(lambda: ax.call(prompt)).startswith("prompt: "), prompt
         assert refusal(lambda: ax.program(7)).startswith("program: a text is needed")
         assert refusal(lambda: ax.program("a", agent=7)).startswith("agent: a text is needed")
+        for agent in ("a b", "x" * 33, "na\u00efve"):
+            assert refusal(lambda: ax.program("a", agent=agent)).startswith(
+                "agent: %r is no name of at most 32 printable ASCII" % agent)
         assert len(ax.call([1, 2], max_tokens=3, temperature=1, top_p=1, stop="zz").tokens) == 3
     assert refusal(lambda: agentix.connect(7411)).startswith("address: a text is needed")
     assert refusal(lambda: agentix.connect(key="secret")).startswith("key: a pair is needed")

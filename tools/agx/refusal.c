@@ -21,7 +21,7 @@ static const struct {
     {"stop_ids", "--stop-id", NULL},
     {"prompt", "the prompt", NULL},
     {"max_tokens", "--max-tokens", NULL},
-    {"temperature", "--temperature", NULL},
+    {"temperature", "--temperature", "0, for the most likely token always, or 0.01 to 100"},
     {"top_k", "--top-k", NULL},
     {"top_p", "--top-p", NULL},
     {"min_p", "--min-p", NULL},
@@ -81,8 +81,10 @@ void refusal_write(const struct agx_fault *fault, FILE *out)
     if (at < OPTIONS_COUNT && options[at].rule != NULL) {
         fprintf(out, "expected %s", options[at].rule);
     } else if (is_length) {
-        fprintf(out, "the prompt and --max-tokens do not fit the context: %" PRIu64
-                " tokens, allowed %" PRIu64 " to %" PRIu64, fault->found, fault->min, fault->max);
+        fprintf(out, "%s not fit the context: %" PRIu64 " tokens, allowed %" PRIu64 " to %" PRIu64,
+                strcmp(fault->frame, "FLOW_OPEN") == 0 ? "max= of an llm does"
+                                                       : "the prompt and --max-tokens do",
+                fault->found, fault->min, fault->max);
     } else {
         fprintf(out, "%s", fault->text);
         write_interval(fault, out);

@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
+CLASS_BYTES = 32
 
 
 def whole(name: str, value: Any, most: int = U32) -> int:
@@ -49,3 +50,12 @@ def token_ids(name: str, value: Any) -> list[int]:
         raise TypeError(f"{name}: a text, token ids or a conversation is needed, not {value!r}")
     label = f"{name}: token id"
     return [whole(label, each) for each in value]
+
+
+def class_name(name: str, value: str) -> str:
+    """Empty: no class."""
+    text(name, value)
+    if len(value) > CLASS_BYTES or any(not "!" <= one <= "~" for one in value):
+        raise ValueError(f"{name}: {value!r} is no name of at most {CLASS_BYTES} printable ASCII "
+                         "characters, without blanks")
+    return value

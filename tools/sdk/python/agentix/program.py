@@ -46,7 +46,7 @@ class Program:
 
     def __init__(self, client: Client, name: Optional[str], agent: str) -> None:
         self.name = None if name is None else arguments.text("program", name)
-        self.agent = arguments.text("agent", agent)
+        self.agent = arguments.class_name("agent", agent)
         self.id = wire.program_id(name or secrets.token_bytes(wire.ID_BYTES))
         self.start_payload = wire.pack(frames.PROGRAM_START, program_id=self.id) + agent.encode()
         self.totals = Totals()
