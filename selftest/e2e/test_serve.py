@@ -62,8 +62,8 @@ def test_tokens_do_not_depend_on_batch_threads_or_memory():
     with Appliance(NOISE, "engine.threads=2", "sched.prefill_tokens=7",
                    "sched.steps_per_plan=3") as a:
         assert serve_all(a, asked, 32, max_tokens=24) == alone
-    # Thirteen blocks of eight hold one maximal call: the others are preempted again and again, where
-    # no active set spares them that.
+    # Thirteen blocks of eight hold one maximal call: the others are preempted again and again. No
+    # active set spares them that.
     with Appliance(NOISE, "engine.threads=2", "limits.context_tokens=96", "kv.block_tokens=8",
                    "kv.device_blocks=13", "kv.host_ratio=1", "sched.quantum=1us",
                    "sched.steps_per_plan=2", "sched.beta=8", "sched.active_set=off") as a:
