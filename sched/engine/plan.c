@@ -67,10 +67,9 @@ static bool is_last_resort(const struct sched_walk *walk)
 }
 
 /* The call gets no blocks; those of its tenant that have some go on. */
-static bool keep_out(struct sched_walk *walk, const struct call *call, struct sched_row *row)
+static bool keep_out(const struct sched_walk *walk, const struct call *call, struct sched_row *row)
 {
     lane_of(walk->engine, call)->hand.kept_out = call->slot;
-    walk->is_kept_out = true;
     row->chunk = 0;
     return true;
 }
@@ -80,7 +79,7 @@ static bool keep_out(struct sched_walk *walk, const struct call *call, struct sc
  * its account's minimum; then a call that took it from a tenant that is ahead takes that, too, and
  * what its own tenant's calls have. Else it would have taken it in vain, and would do so again in
  * each plan. */
-static bool make_room(struct sched_walk *walk, const struct call *call,
+static bool make_room(const struct sched_walk *walk, const struct call *call,
                       struct kvmem_answer *answer, struct sched_row *row)
 {
     struct sched_engine *engine = walk->engine;
@@ -261,7 +260,7 @@ static void walk_queues(struct sched_walk *walk)
         visit_next(walk, lane);
         lane = sched_deal_next(walk);
     }
-    walk->at_end = !walk->is_kept_out && sched_deal_is_over(engine);
+    walk->at_end = sched_deal_is_over(engine);
     sched_deal_end(engine);
 }
 

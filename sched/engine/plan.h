@@ -14,7 +14,6 @@ struct sched_walk {
     bool at_end;                    /* the walk has come past all calls */
     uint32_t reserved_tokens;       /* for what the rows so far will have yet (active/entry.h) */
     bool takes_all;                 /* calls of every tenant are victims (deal.c) */
-    bool is_kept_out;               /* a call may not enter: of a tenant, residents alone go on */
     bool is_trial;                  /* for suspects alone (suspicion.h) */
     uint32_t rows_max;              /* of the batch */
 };

@@ -23,9 +23,7 @@ static volatile pid_t waited_for = 0;
 
 static void pass_on(int number)
 {
-    if (waited_for > 0) {
-        kill(waited_for, number);
-    }
+    kill(waited_for, number);
 }
 
 static _Noreturn void wait_for(pid_t child, int from_child)
@@ -33,7 +31,10 @@ static _Noreturn void wait_for(pid_t child, int from_child)
     uint8_t byte;
     int wait_status = 0;
     ssize_t count;
+    const struct sigaction passed_on = {.sa_handler = pass_on};
     waited_for = child;
+    sigaction(SIGINT, &passed_on, NULL);
+    sigaction(SIGTERM, &passed_on, NULL);
     do {
         count = recv(from_child, &byte, 1, 0);
     } while (count < 0 && errno == EINTR);
@@ -49,8 +50,6 @@ static _Noreturn void wait_for(pid_t child, int from_child)
 static void become_daemon(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
     (void)setsid();
     if (null >= 0) {
         (void)dup2(null, STDIN_FILENO);
@@ -63,10 +62,7 @@ void launcher_fork(void)
 {
     int pair[2];
     pid_t child = -1;
-    const struct sigaction passed_on = {.sa_handler = pass_on};
     parent = getpid();
-    sigaction(SIGINT, &passed_on, NULL);
-    sigaction(SIGTERM, &passed_on, NULL);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         child = fork();
     }

@@ -193,7 +193,8 @@ void sched_deal_again(struct sched_engine *engine)
 bool sched_deal_is_over(const struct sched_engine *engine)
 {
     for (uint32_t i = 0; i < engine->dealt_count; i++) {
-        if (!engine->lanes[engine->dealt[i]].hand.is_out) {
+        const struct sched_hand *hand = &engine->lanes[engine->dealt[i]].hand;
+        if (!hand->is_out || hand->kept_out != CALL_NONE) {
             return false;
         }
     }

@@ -17,7 +17,7 @@ void sched_deal_limit(struct sched_engine *engine, struct sched_lane *lane);
 void sched_deal_end(struct sched_engine *engine);
 /* Another search begins where the walk has ended. O(tenants). */
 void sched_deal_again(struct sched_engine *engine);
-/* True when the walk has come past all calls. O(tenants). */
+/* True when the walk has come past all calls, and has kept none out. O(tenants). */
 bool sched_deal_is_over(const struct sched_engine *engine);
 /* The next resident call that has to go for a call of this lane, or NULL. `takes_own`: later calls
  * of the lane may have to. O(tenants). */

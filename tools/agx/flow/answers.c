@@ -229,7 +229,6 @@ static int begin_anew(struct runner *r)
     return EXIT_COMPLETE;
 }
 
-/* What the workflow's frames were refused for: a row waits, the rest is final. */
 /* Its operator has failed, or was cancelled. */
 static int take_refused_answer(struct runner *r, const struct agx_fault *fault)
 {
@@ -243,6 +242,7 @@ static int take_refused_answer(struct runner *r, const struct agx_fault *fault)
     return EXIT_COMPLETE;
 }
 
+/* What the workflow's frames were refused for: a row waits, the rest is final. */
 static int take_refusal(struct runner *r)
 {
     const struct agx_fault *fault = agx_fault(&r->dial.agx);
