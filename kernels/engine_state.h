@@ -28,7 +28,7 @@
 #define KERNELS_GATHER_NONE   UINT32_MAX
 #define KERNELS_PHASES        5u        /* barriers of a layer */
 /* The scores of a bundle stay in the L2 cache; those of one row may be more. */
-#define KERNELS_SCORES_FLOATS (UINT64_C(64) << 10)
+#define KERNELS_SCORES_FLOATS (UINT64_C(128) << 10)
 #define KERNELS_TOGETHER_MIN  12u       /* queries: two tiles save more than an idle thread costs */
 /* Below so many multiply-adds between two barriers one thread is faster alone: about 3 us of one
  * thread. A barrier costs a few times less when both CPUs are free, and far more when not. */

@@ -13,11 +13,11 @@
 
 #define UNIT_TOKENS  16u
 #define UNIT_VECTORS (16 / VECTOR_LANES)
-#define UNITS_MAX    4          /* at once */
 
 /* Where a unit's tokens are, for the first pair of channels: two octets, which are neighbours if
- * `whole`. AVX-512 has whole units only. */
+ * `whole`. AVX-512 has whole units only. A tile goes unit by unit: as they lie in memory. */
 struct unit {
+    const struct run *run;
     const uint8_t *bytes[2], *signs[2];
     const uint16_t *steps[2];
     bool whole;
@@ -75,6 +75,11 @@ ALWAYS_INLINE vector unit_floats(const struct unit_vectors *sums, int octet)
     return _mm256_cvtepi32_ps(ordered);
 }
 
+ALWAYS_INLINE vector_bits words_add(vector_bits a, vector_bits b)
+{
+    return _mm256_add_epi32(a, b);
+}
+
 ALWAYS_INLINE vector_bits words_zero(void)
 {
     return _mm256_setzero_si256();
@@ -111,6 +116,11 @@ ALWAYS_INLINE vector unit_floats(const struct unit_vectors *sums, int octet)
     return _mm512_cvtepi32_ps(sums->at[0]);
 }
 
+ALWAYS_INLINE vector_bits words_add(vector_bits a, vector_bits b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
 ALWAYS_INLINE vector_bits words_zero(void)
 {
     return _mm512_setzero_si512();
@@ -120,9 +130,9 @@ ALWAYS_INLINE vector_bits words_zero(void)
 
 /* The scores of a unit for one query. */
 ALWAYS_INLINE void unit_store(float *scores, const struct unit_vectors *sums,
-                              const struct unit *unit, uint32_t block_tokens,
-                              const struct kernels_query_frame *frame)
+                              const struct unit *unit, const struct kernels_query_frame *frame)
 {
+    uint32_t block_tokens = unit->run->a->block_tokens;
     vector scale = vector_all(&frame->scale), sum = vector_all(&frame->sum);
 #pragma GCC unroll 2
     for (int i = 0; i < UNIT_VECTORS; i++) {
@@ -133,86 +143,97 @@ ALWAYS_INLINE void unit_store(float *scores, const struct unit_vectors *sums,
     }
 }
 
-/* The queries of a tile and the units that it takes at a time: constants in each copy. */
-struct unit_form {
-    int queries, units;
-};
-
-/* A unit past the last token reads the last one again. */
-ALWAYS_INLINE void units_find(struct unit *units, const struct run *run, uint32_t first, int count)
+/* Unit `index` of the stretch. */
+ALWAYS_INLINE struct unit unit_find(const struct run *run, uint32_t index)
 {
-    uint32_t last = (run->tokens - 1) / UNIT_TOKENS;
-#pragma GCC unroll 4
-    for (int j = 0; j < count; j++) {
-        uint32_t octet = lesser(first + (uint32_t)j, last) * 2;
-        units[j].whole = VECTOR_LANES == 16 || run->a->block_tokens % UNIT_TOKENS == 0;
+    struct unit unit = {.run = run};
+    unit.whole = VECTOR_LANES == 16 || run->a->block_tokens % UNIT_TOKENS == 0;
 #pragma GCC unroll 2
-        for (uint32_t i = 0; i < 2; i++) {
-            units[j].bytes[i] = run->keys[octet + i];
-            units[j].signs[i] = run->signs[octet + i];
-            units[j].steps[i] = run->steps[octet + i];
-        }
+    for (uint32_t i = 0; i < 2; i++) {
+        unit.bytes[i] = run->keys[index * 2 + i];
+        unit.signs[i] = run->signs[index * 2 + i];
+        unit.steps[i] = run->steps[index * 2 + i];
+    }
+    return unit;
+}
+
+/* Asks for what a pair of channels will read further on: a piece has bytes, signs and steps, which
+ * are not read as they lie. */
+ALWAYS_INLINE void unit_ask(const struct unit *unit, uint32_t pair)
+{
+    const struct run *run = unit->run;
+    uint32_t tokens = run->a->block_tokens;
+    ahead_ask(run, unit->bytes[0] + (uint64_t)pair * 2 * tokens);
+    if (pair % 16 == 0) {
+        ahead_ask(run, unit->signs[0] + (uint64_t)pair * (tokens / 4));
+        ahead_ask(run, unit->steps[0]);
     }
 }
 
-/* form.units units from unit `first` of the stretch on. */
-ALWAYS_INLINE void score_units(const struct tile *t, struct run *run, uint32_t first,
-                               struct unit_form form)
+/* Adds a pair of channels of the unit to each query's sums. */
+ALWAYS_INLINE void unit_add(const struct tile *t, const struct unit *unit, uint32_t pair,
+                            struct unit_vectors *sums, int queries)
 {
-    struct unit units[UNITS_MAX];
-    struct unit_vectors sums[QUERIES_MAX][UNITS_MAX];
-    uint32_t tokens = run->a->block_tokens, pairs = run->a->head_dim / 2;
-    int lines = form.units > 1 ? form.units / 2 : 1;
-    units_find(units, run, first, form.units);
+    uint32_t tokens = unit->run->a->block_tokens;
+    struct unit_vectors words = unit_words(unit, (uint64_t)pair * 2 * tokens,
+                                           (uint64_t)pair * (tokens / 4));
+    unit_ask(unit, pair);
 #pragma GCC unroll 6
-    for (int i = 0; i < form.queries; i++) {
-#pragma GCC unroll 8
-        for (int j = 0; j < form.units * UNIT_VECTORS; j++) {
-            sums[i][j / UNIT_VECTORS].at[j % UNIT_VECTORS] = words_zero();
-        }
-    }
-    for (uint32_t pair = 0; pair < pairs; pair++) {
-        ahead_ask(run, lines + (pair % 4 == 0));
-#pragma GCC unroll 4
-        for (int j = 0; j < form.units; j++) {
-            struct unit_vectors words = unit_words(&units[j], (uint64_t)pair * 2 * tokens,
-                                                   (uint64_t)pair * (tokens / 4));
-#pragma GCC unroll 6
-            for (int i = 0; i < form.queries; i++) {
-                vector_bits query = words_all(t->levels[i] + pair * 2);
+    for (int i = 0; i < queries; i++) {
+        vector_bits query = words_all(t->levels[i] + pair * 2);
 #pragma GCC unroll 2
-                for (int v = 0; v < UNIT_VECTORS; v++) {
-                    sums[i][j].at[v] = words_fma(words.at[v], query, sums[i][j].at[v]);
-                }
-            }
+        for (int v = 0; v < UNIT_VECTORS; v++) {
+            sums[i].at[v] = words_fma(words.at[v], query, sums[i].at[v]);
         }
+    }
+}
+/* One query has two sums, of the even pairs and of the odd ones, as a single one would wait for
+ * itself: they are integers. */
+ALWAYS_INLINE void score_unit(const struct tile *t, const struct run *run, uint32_t index,
+                              int queries)
+{
+    struct unit unit = unit_find(run, index);
+    struct unit_vectors sums[QUERIES_MAX + 1];
+    uint32_t pair = 0, pairs = run->a->head_dim / 2;
+#pragma GCC unroll 7
+    for (int i = 0; i < QUERIES_MAX + 1; i++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < UNIT_VECTORS; v++) {
+            sums[i].at[v] = words_zero();
+        }
+    }
+    for (; pair + 1 < pairs; pair += 2) {
+        unit_add(t, &unit, pair, sums, queries);
+        unit_add(t, &unit, pair + 1, queries == 1 ? sums + 1 : sums, queries);
+    }
+    if (pair < pairs) {
+        unit_add(t, &unit, pair, sums, queries);
+    }
+#pragma GCC unroll 2
+    for (int v = 0; queries == 1 && v < UNIT_VECTORS; v++) {
+        sums[0].at[v] = words_add(sums[0].at[v], sums[1].at[v]);
     }
 #pragma GCC unroll 6
-    for (int i = 0; i < form.queries; i++) {
-#pragma GCC unroll 4
-        for (int j = 0; j < form.units; j++) {
-            unit_store(t->scores[i] + (first + (uint32_t)j) * UNIT_TOKENS, &sums[i][j], &units[j],
-                       tokens, t->frames[i]);
-        }
+    for (int i = 0; i < queries; i++) {
+        unit_store(t->scores[i] + index * UNIT_TOKENS, &sums[i], &unit, t->frames[i]);
     }
 }
 
-/* The units of a form divide a stretch, so the scores have room past the last token. */
-ALWAYS_INLINE void score_unit_tile(const struct tile *t, struct run *run, struct unit_form form)
+ALWAYS_INLINE void score_units(const struct tile *t, const struct run *run, int queries)
 {
-    for (uint32_t j = 0; j * UNIT_TOKENS < run->tokens; j += (uint32_t)form.units) {
-        score_units(t, run, j, form);
+    for (uint32_t i = 0; i * UNIT_TOKENS < run->tokens; i++) {
+        score_unit(t, run, i, queries);
     }
 }
 
-static void score_levels(const struct tile *t, struct run *run, uint32_t queries)
+static void score_levels(const struct tile *t, const struct run *run, uint32_t queries)
 {
     switch (queries) {
-    case 1: score_unit_tile(t, run, (struct unit_form){1, 4}); break;
-    case 2: score_unit_tile(t, run, (struct unit_form){2, VECTOR_LANES / 4}); break;
-    case 3: score_unit_tile(t, run, (struct unit_form){3, VECTOR_LANES / 8}); break;
-    case 4: score_unit_tile(t, run, (struct unit_form){4, VECTOR_LANES / 8}); break;
-    case 5: score_unit_tile(t, run, (struct unit_form){5, VECTOR_LANES / 8}); break;
-    default: score_unit_tile(t, run, (struct unit_form){6, VECTOR_LANES / 8}); break;
+    case 1: score_units(t, run, 1); break;
+    case 2: score_units(t, run, 2); break;
+    case 3: score_units(t, run, 3); break;
+    case 4: score_units(t, run, 4); break;
+    case 5: score_units(t, run, 5); break;
+    default: score_units(t, run, 6); break;
     }
 }

@@ -2,7 +2,10 @@
 #pragma once
 /*
  * What: a run of attention: rows that have the same keys and values in a stretch (attention_walk.h
- * has the words), where those lie, and the lines of the next stretch that are asked for meanwhile.
+ * has the words), and where those lie. The KV blocks of a call are mostly neighbours, and so are a
+ * head's pieces of them: what is read as it lies is one stream, which the CPU reads ahead by
+ * itself, and slower if it is asked to (decision 0121). Only levels, of which a piece has several
+ * arrays, are asked for.
  */
 #include "config/base/bounds.h"
 #include "kernels/cpu/avx2.h"
@@ -10,14 +13,7 @@
 #define OCTETS_MAX  8           /* of tokens in a stretch */
 
 #define LINE_BYTES 64u
-
-/* The lines of memory that the next stretch will read, in their order, and how far they have been
- * asked for. What a head has of a KV block is a straight piece, too short for the CPU to see a
- * stream in it. */
-struct ahead {
-    const uint8_t *at, *end;    /* what is left of this piece */
-    const uint32_t *block, *last;           /* whose piece it is; the last one to ask for */
-};
+#define PIECES_AHEAD 4u         /* that are asked for, where keys and values are levels */
 
 /* Rows with the same keys and values in a stretch. */
 struct run {
@@ -32,8 +28,7 @@ struct run {
     const uint8_t *values[OCTETS_MAX];
     const float *scales[OCTETS_MAX];        /* of values that are levels */
     const uint8_t *pieces;      /* of the keys, or values, that are read now */
-    uint64_t piece_bytes;
-    struct ahead ahead;
+    uint64_t piece_bytes;       /* of one, which is what a head has of a KV block */
     uint64_t numbers;           /* of the keys, or values, of a block */
     const uint8_t *signs[OCTETS_MAX];       /* of keys that are levels */
     const uint16_t *steps[OCTETS_MAX];      /* the same; the middles are block_tokens numbers on */
@@ -95,40 +90,11 @@ static void run_place(struct run *run)
     }
 }
 
-/* The next stretch of the run's first row, if it sees that. A larger block than a stretch is one
- * stream by itself. */
-static void ahead_begin(struct run *run)
+/* Asks for the line that lies where `at` does in a later piece, as if that were a neighbour. */
+ALWAYS_INLINE void ahead_ask(const struct run *run, const void *at)
 {
-    const struct kernels_attention *a = run->a;
-    const struct kernels_attending *row = run->rows[0];
-    uint32_t first = run->first + KERNELS_STRETCH;
-    run->ahead = (struct ahead){0};
-    if (row->tokens > first && a->block_tokens <= KERNELS_STRETCH) {
-        uint32_t last = lesser(row->tokens, first + KERNELS_STRETCH) - 1;
-        const uint32_t *block = row->blocks + first / a->block_tokens;
-        const uint8_t *at = run->pieces + *block * run->piece_bytes;
-        run->ahead = (struct ahead){.at = at, .end = at + run->piece_bytes, .block = block,
-                                    .last = row->blocks + last / a->block_tokens};
-    }
-}
-
-/* Asks for so many more lines: as many as are read meanwhile. */
-ALWAYS_INLINE void ahead_ask(struct run *run, int lines)
-{
-    struct ahead *ahead = &run->ahead;
-#pragma GCC unroll 8
-    for (int i = 0; i < lines; i++) {
-        if (ahead->at == ahead->end) {
-            if (ahead->block == ahead->last) {
-                return;
-            }
-            ahead->block++;
-            ahead->at = run->pieces + *ahead->block * run->piece_bytes;
-            ahead->end = ahead->at + run->piece_bytes;
-        }
-        _mm_prefetch(ahead->at, _MM_HINT_T0);
-        ahead->at += LINE_BYTES;
-    }
+    uintptr_t there = (uintptr_t)at + PIECES_AHEAD * run->piece_bytes;
+    _mm_prefetch((const void *)there, _MM_HINT_T0);
 }
 
 /* Finds the run that begins with the first row from `row` on that sees the stretch; rows that do
@@ -151,7 +117,6 @@ static uint32_t run_find(struct run *run, uint32_t row)
     }
     if (run->rows_count > 0) {
         run_place(run);
-        ahead_begin(run);
     }
     return row;
 }

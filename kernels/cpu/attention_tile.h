@@ -5,15 +5,17 @@
  * attention_walk.h a tile, vector.h a vector). In scores, lanes are tokens of one channel; in
  * weighted sums, channels of one token.
  *
- * A tile is 6 queries x 2 vectors, so that one load serves six sums. With few queries it is wider
- * instead, so that enough sums hide the latency of the fused operation. The loops of fused
- * operations are written out twice: as one function they were 7 % slower with GCC 12.
+ * What a tile reads lies in one stream of memory: scores take a unit of sixteen tokens at a time
+ * (attention_levels.h), weighted sums as many channels of a token as registers hold. A load serves
+ * up to six sums. The loops of fused operations are written out twice: as one function they were
+ * 7 % slower with GCC 12.
  */
 #include "kernels/cpu/attention_levels.h"
 #include "kernels/cpu/attention_walk.h"
 #include "kernels/cpu/vector.h"
 
 #define VECTORS_MAX 8           /* at once */
+#define WIDE (VECTOR_LANES / 4) /* vectors that six queries have sums of */
 
 /* The queries of a tile, the vectors that it takes at a time, and their type: constants in each
  * copy of the code. */
@@ -21,22 +23,6 @@ struct form {
     int queries, vectors;
     enum kernels_kv_type type;
 };
-
-/* Lines of memory that so many vectors are. */
-ALWAYS_INLINE int lines_of(struct form form)
-{
-    int size = (int)kernels_kv_number_bytes(form.type);
-    int lines = form.vectors * VECTOR_LANES * size / (int)LINE_BYTES;
-    return lines > 0 ? lines : 1;
-}
-
-/* Asks for as many lines as so many tokens have scales. */
-ALWAYS_INLINE void scales_ask(struct run *run, uint32_t tokens)
-{
-    for (uint32_t i = 0; i < tokens; i += LINE_BYTES / sizeof(float)) {
-        ahead_ask(run, 1);
-    }
-}
 
 /* The vector of numbers that begins `index` numbers after `at`. */
 ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, enum kernels_kv_type type)
@@ -54,7 +40,7 @@ ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, enum kernels_k
 
 /* form.vectors vectors of tokens, from vector `first` of the stretch on. A vector past the last
  * token reads the last one again. */
-ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t first,
+ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, uint32_t first,
                                  struct form form)
 {
     vector sums[QUERIES_MAX][VECTORS_MAX];
@@ -74,7 +60,6 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     }
     for (uint64_t d = 0; d < run->a->head_dim; d++) {
         vector key[VECTORS_MAX];
-        ahead_ask(run, lines_of(form));
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
             key[j] = vector_at(keys[j], d * step, form.type);
@@ -97,35 +82,33 @@ ALWAYS_INLINE void score_vectors(const struct tile *t, struct run *run, uint32_t
     }
 }
 
-/* The vectors of a form divide a stretch, so the scores have room past the last token. */
-ALWAYS_INLINE void score_tile(const struct tile *t, struct run *run, struct form form)
+/* Units divide a stretch, so the scores have room past the last token. */
+ALWAYS_INLINE void score_tile(const struct tile *t, const struct run *run, int queries,
+                              enum kernels_kv_type type)
 {
-    for (uint32_t j = 0; j * VECTOR_LANES < run->tokens; j += (uint32_t)form.vectors) {
-        score_vectors(t, run, j, form);
+    for (uint32_t j = 0; j * VECTOR_LANES < run->tokens; j += UNIT_VECTORS) {
+        score_vectors(t, run, j, (struct form){queries, UNIT_VECTORS, type});
     }
 }
 
-ALWAYS_INLINE void score_form(const struct tile *t, struct run *run, uint32_t queries,
+ALWAYS_INLINE void score_form(const struct tile *t, const struct run *run, uint32_t queries,
                               enum kernels_kv_type type)
 {
     switch (queries) {
-    case 1: score_tile(t, run, (struct form){1, KERNELS_STRETCH / VECTOR_LANES, type}); break;
-    case 2: score_tile(t, run, (struct form){2, 4, type}); break;
-    case 3: score_tile(t, run, (struct form){3, 2, type}); break;
-    case 4: score_tile(t, run, (struct form){4, 2, type}); break;
-    case 5: score_tile(t, run, (struct form){5, 2, type}); break;
-    default: score_tile(t, run, (struct form){6, 2, type}); break;
+    case 1: score_tile(t, run, 1, type); break;
+    case 2: score_tile(t, run, 2, type); break;
+    case 3: score_tile(t, run, 3, type); break;
+    case 4: score_tile(t, run, 4, type); break;
+    case 5: score_tile(t, run, 5, type); break;
+    default: score_tile(t, run, 6, type); break;
     }
 }
 
-static void score_queries(const struct tile *t, struct run *run, uint32_t queries)
+static void score_queries(const struct tile *t, const struct run *run, uint32_t queries)
 {
     switch (run->a->type) {
     case KERNELS_KV_F16: score_form(t, run, queries, KERNELS_KV_F16); break;
-    case KERNELS_KV_Q8:
-        score_levels(t, run, queries);
-        scales_ask(run, run->tokens);
-        break;
+    case KERNELS_KV_Q8: score_levels(t, run, queries); break;
     default: score_form(t, run, queries, KERNELS_KV_F32); break;
     }
 }
@@ -133,7 +116,7 @@ static void score_queries(const struct tile *t, struct run *run, uint32_t querie
 /* ---- weigh ---- */
 
 /* Adds the tokens of a span to form.vectors vectors of channels from `lane` on. */
-ALWAYS_INLINE void weigh_vectors(const struct tile *t, struct run *run, struct span span,
+ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, struct span span,
                                  uint32_t lane, struct form form)
 {
     int queries = form.queries, vectors = form.vectors;
@@ -154,7 +137,9 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, struct run *run, struct s
         uint64_t index = token % KERNELS_OCTET * lanes + lane;
         for (; token < end; token++, index += lanes) {
             vector v[VECTORS_MAX];
-            ahead_ask(run, lines_of(form));
+            if (form.type == KERNELS_KV_Q8) {
+                ahead_ask(run, run->values[octet] + index);
+            }
 #pragma GCC unroll 8
             for (int j = 0; j < vectors; j++) {
                 uint64_t at = index + (uint32_t)j * VECTOR_LANES;
@@ -180,7 +165,7 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, struct run *run, struct s
 }
 
 /* All channels: the form's vectors at a time while so many are left, then half as many. */
-ALWAYS_INLINE void weigh_tile(const struct tile *t, struct run *run, struct span span,
+ALWAYS_INLINE void weigh_tile(const struct tile *t, const struct run *run, struct span span,
                               struct form form)
 {
     uint32_t lane = 0, lanes = kernels_head_lanes(run->a->head_dim);
@@ -194,21 +179,22 @@ ALWAYS_INLINE void weigh_tile(const struct tile *t, struct run *run, struct span
     }
 }
 
-ALWAYS_INLINE void weigh_form(const struct tile *t, struct run *run, struct span span,
+ALWAYS_INLINE void weigh_form(const struct tile *t, const struct run *run, struct span span,
                               uint32_t queries, enum kernels_kv_type type)
 {
     switch (queries) {
     case 1: weigh_tile(t, run, span, (struct form){1, 8, type}); break;
     case 2: weigh_tile(t, run, span, (struct form){2, 4, type}); break;
-    case 3: weigh_tile(t, run, span, (struct form){3, 2, type}); break;
-    case 4: weigh_tile(t, run, span, (struct form){4, 2, type}); break;
-    case 5: weigh_tile(t, run, span, (struct form){5, 2, type}); break;
-    default: weigh_tile(t, run, span, (struct form){6, 2, type}); break;
+    case 3: weigh_tile(t, run, span, (struct form){3, WIDE, type}); break;
+    case 4: weigh_tile(t, run, span, (struct form){4, WIDE, type}); break;
+    case 5: weigh_tile(t, run, span, (struct form){5, WIDE, type}); break;
+    default: weigh_tile(t, run, span, (struct form){6, WIDE, type}); break;
     }
 }
 
 /* The weights of a span times the scales of its tokens, whole octets of them. */
-static void weigh_levels(const struct tile *t, struct run *run, struct span span, uint32_t queries)
+static void weigh_levels(const struct tile *t, const struct run *run, struct span span,
+                         uint32_t queries)
 {
     _Alignas(LINE_BYTES) float scaled[QUERIES_MAX][KERNELS_STRETCH];
     struct tile leveled;
@@ -217,15 +203,15 @@ static void weigh_levels(const struct tile *t, struct run *run, struct span span
             __m256 weights = _mm256_loadu_ps(t->scores[q] + i * KERNELS_OCTET);
             weights = _mm256_mul_ps(weights, _mm256_loadu_ps(run->scales[i]));
             _mm256_store_ps(scaled[q] + i * KERNELS_OCTET, weights);
+            ahead_ask(run, run->scales[i]);
         }
         leveled.scores[q] = scaled[q];
         leveled.out[q] = t->out[q];
     }
     weigh_form(&leveled, run, span, queries, KERNELS_KV_Q8);
-    scales_ask(run, span.end - span.first);
 }
 
-static void weigh_together(const struct tile *t, struct run *run, struct span span,
+static void weigh_together(const struct tile *t, const struct run *run, struct span span,
                            uint32_t queries)
 {
     switch (run->a->type) {

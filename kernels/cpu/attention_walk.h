@@ -70,11 +70,12 @@ struct span {
 /* What is done with a tile, one of the two: compute the scores of its queries in the stretch, or
  * add weighted values to their sums. */
 struct tile_work {
-    void (*score)(const struct tile *tile, struct run *run, uint32_t queries);
-    void (*weigh)(const struct tile *tile, struct run *run, struct span span, uint32_t queries);
+    void (*score)(const struct tile *tile, const struct run *run, uint32_t queries);
+    void (*weigh)(const struct tile *tile, const struct run *run, struct span span,
+                  uint32_t queries);
 };
 
-ALWAYS_INLINE void weigh_queries(const struct tile *t, struct run *run, uint32_t queries,
+ALWAYS_INLINE void weigh_queries(const struct tile *t, const struct run *run, uint32_t queries,
                                  struct tile_work work)
 {
     struct span all = {0, KERNELS_STRETCH};
@@ -91,7 +92,7 @@ ALWAYS_INLINE void weigh_queries(const struct tile *t, struct run *run, uint32_t
 }
 
 /* Tiles are even: 16 queries are 6 + 5 + 5 and not 6 + 6 + 4. */
-ALWAYS_INLINE void run_tiles(struct run *run, struct tile_work work)
+ALWAYS_INLINE void run_tiles(const struct run *run, struct tile_work work)
 {
     uint32_t left = run->rows_count * run->a->heads;
     struct cursor at = {0, 0};
