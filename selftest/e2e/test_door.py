@@ -272,8 +272,11 @@ def test_paths_methods_and_lengths_that_are_wrong_have_their_status():
         assert d.ask("GET", "/v1/models/other").status == 404
         assert d.ask("GET", "/v1/responses/resp_none").status == 404
         assert d.ask("DELETE", "/v1/programs/none").status == 404
-        assert d.ask("GET", CHAT).status == 405
-        assert d.ask("PUT", "/v1/models", "{}").status == 405
+        other = d.ask("GET", CHAT)
+        assert other.status == 405 and other.headers["Allow"] == "POST"
+        assert other.error[2] == "this endpoint takes POST", other.text
+        assert d.ask("PUT", "/v1/models", "{}").headers["Allow"] == "GET, HEAD"
+        assert d.ask("PUT", "/v1/responses/r", "{}").headers["Allow"] == "GET, HEAD, DELETE"
         long = d.post(CHAT, chat("x" * 5000))
         assert long.status == 413 and long.error[0] == "request_too_large", long.text
         assert d.ask("HEAD", "/v1/models").status == 200

@@ -105,6 +105,7 @@ struct choice {                         /* one answer: a call of the appliance *
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
 };
 
+#define DOOR_METHODS_BYTES 32
 #define DOOR_MEMORY_TEXT "door.memory is used up: try again later"
 
 /* Why a request is not answered as it wishes. */
@@ -142,6 +143,7 @@ struct request {
     bool streams, wants_usage;
     struct context *context;            /* of answer.c; NULL: no chat */
     char id[DOOR_ID_BYTES], model[DOOR_MODEL_BYTES];
+    char methods[DOOR_METHODS_BYTES];   /* of its path, if it came with another one */
     int64_t created_s;
     struct choice *choices[DOOR_CHOICES_MAX];
     uint32_t choices_count, choices_open;

@@ -2,6 +2,7 @@
 /* What: the table of endpoints (tools/door/endpoint.h). To add one, add a row. */
 #include "tools/door/endpoint.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct endpoint endpoints[] = {
@@ -28,16 +29,21 @@ static bool is_at(const struct endpoint *endpoint, const char *path)
                               : strcmp(path, endpoint->path) == 0;
 }
 
-const struct endpoint *endpoint_find(const char *method, const char *path, bool *is_path)
+const struct endpoint *endpoint_find(const char *method, const char *path,
+                                     char methods[DOOR_METHODS_BYTES])
 {
-    *is_path = false;
+    size_t bytes = 0;
+    methods[0] = '\0';
     for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
         if (is_at(&endpoints[i], path)) {
-            *is_path = true;
-            bool is_head = strcmp(method, "HEAD") == 0 && strcmp(endpoints[i].method, "GET") == 0;
+            bool is_get = strcmp(endpoints[i].method, "GET") == 0;
+            bool is_head = is_get && strcmp(method, "HEAD") == 0;
             if (is_head || strcmp(method, endpoints[i].method) == 0) {
                 return &endpoints[i];
             }
+            bytes += (size_t)snprintf(methods + bytes, DOOR_METHODS_BYTES - bytes, "%s%s%s",
+                                      bytes > 0 ? ", " : "", endpoints[i].method,
+                                      is_get ? ", HEAD" : "");
         }
     }
     return NULL;

@@ -11,8 +11,10 @@ struct endpoint {
     void (*answer)(struct request *request, const json_t *body);    /* body NULL: there is none */
 };
 
-/* The endpoint; NULL: there is none. `*is_path`: there is one of the path, with another method. */
-const struct endpoint *endpoint_find(const char *method, const char *path, bool *is_path);
+/* The endpoint; NULL: there is none. Then `methods` are those that the path has ("GET, HEAD"): none
+ * if no endpoint has the path. */
+const struct endpoint *endpoint_find(const char *method, const char *path,
+                                     char methods[DOOR_METHODS_BYTES]);
 
 extern const struct dialect openai_chat, openai_completion, openai_response, anthropic_message;
 void plain_health(struct request *request, const json_t *body);

@@ -174,6 +174,9 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
         snprintf(retry, sizeof retry, "%u", request->retry_s);
         (void)MHD_add_response_header(response, "Retry-After", retry);
     }
+    if (request->status == 405) {
+        (void)MHD_add_response_header(response, "Allow", request->methods);
+    }
     if (request->status == 401) {
         (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     }

@@ -171,7 +171,7 @@ void request_name_model(struct request *request, const char *name)
 struct request *request_take(struct door *door, const char *method, const char *path)
 {
     struct request *request = door->first_free;
-    bool is_path;
+    char text[64];
     if (request == NULL) {
         return NULL;
     }
@@ -179,13 +179,15 @@ struct request *request_take(struct door *door, const char *method, const char *
     responses_yield(door);
     *request = (struct request){
         .state = REQUEST_RECEIVING, .door = door, .descriptor = -1, .content_type = JSON,
-        .created_s = (int64_t)time(NULL),
-        .endpoint = endpoint_find(method, path, &is_path)};
+        .created_s = (int64_t)time(NULL)};
+    request->endpoint = endpoint_find(method, path, request->methods);
     name_request(request);
     door->stats.requests++;
     if (request->endpoint == NULL) {
+        bool is_path = request->methods[0] != '\0';
+        snprintf(text, sizeof text, "this endpoint takes %s", request->methods);
         (void)request_refuse(request, is_path ? 405 : 404, NULL,
-                             is_path ? "this endpoint has another method" : "no such endpoint");
+                             is_path ? text : "no such endpoint");
         return request;
     }
     request->dialect = request->endpoint->dialect;
