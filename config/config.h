@@ -92,6 +92,10 @@ const struct option_row *config_options_find(const char *section, const char *ke
 struct config_error {
     char text[CONFIG_ERROR_BYTES];
 };
+/* What is said of a file begins with its path. After a refusal, puts the option that names the file
+ * before it. Returns `status`. */
+MUST_CHECK enum status config_error_of(const char *option, enum status status,
+                                       struct config_error *error);
 
 void config_defaults(struct options *options);
 /* Reads an INI file: regular, at most 64 KiB, no NUL, BOM or lone CR, no unknown or duplicate key.

@@ -60,3 +60,12 @@ void config_error_begin(struct config_error *error, const struct options *option
     }
     config_error_add(error, "%s.%s = %.*s: ", row->section, row->key, (int)length, text);
 }
+
+enum status config_error_of(const char *option, enum status status, struct config_error *error)
+{
+    if (status != STATUS_OK) {
+        struct config_error said = *error;
+        config_error_set(error, "%s = %s", option, said.text);
+    }
+    return status;
+}

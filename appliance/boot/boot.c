@@ -39,7 +39,7 @@ static enum status open_source(struct boot *boot, struct config_error *error)
                            (uint64_t)(embedded_model_end - embedded_model), "embedded model");
         return STATUS_OK;
     }
-    return gguf_source_open(&boot->source, path, error);
+    return config_error_of("model.path", gguf_source_open(&boot->source, path, error), error);
 }
 
 /* Access rules. Keys are read only where clients must have one. */
@@ -48,9 +48,11 @@ static enum status read_access(struct boot *boot, struct config_error *error)
     static struct config_keys keys;
     boot->keys = &keys;
     TRY(config_access_fill(&boot->access, &boot->options, (uint32_t)geteuid(), error));
-    return boot->access.tcp_needs_key
-               ? config_keys_load_file(&keys, boot->options.auth_keys.text, error)
-               : STATUS_OK;
+    if (!boot->access.tcp_needs_key) {
+        return STATUS_OK;
+    }
+    enum status status = config_keys_load_file(&keys, boot->options.auth_keys.text, error);
+    return config_error_of("auth.keys", status, error);
 }
 
 /* `scratch` is overwritten. */
@@ -61,7 +63,8 @@ static enum status read_predictor(struct boot *boot, struct gguf *scratch,
     if (path[0] == '\0') {
         return STATUS_OK;
     }
-    TRY(gguf_source_open(&boot->predictor_source, path, error));
+    TRY(config_error_of("sched.predictor",
+                        gguf_source_open(&boot->predictor_source, path, error), error));
     return predictor_measure(&boot->predictor, &boot->predictor_source, scratch, error);
 }
 

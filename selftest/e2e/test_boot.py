@@ -106,6 +106,14 @@ def test_a_missing_configuration_is_named():
     assert status == EXIT["CONFIG"] and "/nonexistent/a.ini" in text, text
 
 
+def test_a_missing_file_is_said_with_the_option_that_names_it():
+    for option, expected, also in (("model.path", "MODEL", ()), ("sched.predictor", "CONFIG", ()),
+                                   ("auth.keys", "CONFIG", ("--set", "auth.tcp=psk"))):
+        status, text = boot("--check", "--set", option + "=/nonexistent/f", *also)
+        assert status == EXIT[expected], (option, status, text)
+        assert option + " = /nonexistent/f: cannot be opened: No such file" in text, text
+
+
 def test_unknown_key_names_file_and_line():
     status, text = boot("--check", text=b"[sched]\npolcy = plas\n")
     assert status == EXIT["CONFIG"] and "a.ini:2" in text and "policy" in text, text
