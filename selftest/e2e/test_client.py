@@ -4,8 +4,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 
 from appliance import BUILD, HANG_S, NOISE, SHARED, Appliance, run, stop, wait_for
 from protocol import IGNORE_EOS, Client
@@ -279,6 +281,27 @@ def test_another_port_of_the_appliance_is_named():
             assert "waiting" not in done.stderr, done
         done = run("agx", "ask", "--text", wire, "health")
         assert done.returncode != 0 and "is it a text port?" in done.stderr, done
+
+
+def test_a_server_that_answers_the_greeting_by_http_is_no_appliance():
+    """Some greetings hold a line feed, which a text port takes for the end of a line."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def refuse():
+            while True:
+                try:
+                    peer = listener.accept()[0]
+                except OSError:
+                    return
+                with peer:
+                    peer.recv(1)
+                    peer.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(1024):
+                        pass
+        threading.Thread(target=refuse, daemon=True).start()
+        done = run("agx", "--to", "127.0.0.1:%d" % listener.getsockname()[1], "ping")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert done.returncode == CONNECT and "it speaks HTTP" in done.stderr, done
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_cause():

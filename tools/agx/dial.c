@@ -207,7 +207,8 @@ int dial_fail_to(const struct agx *agx, enum agx_result result, const char *to)
     if (result == AGX_ERROR_CONNECT) {
         reach_explain(to, cause);
     } else if (result == AGX_ERROR_TIMEOUT || result == AGX_ERROR_PROTOCOL) {
-        reach_name_stranger(to);
+        /* It waits for a line, or has seen one in the greeting: no appliance in either case. */
+        code = reach_name_stranger(to) ? EXIT_CONNECT : code;
     }
     return code;
 }

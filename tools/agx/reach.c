@@ -78,12 +78,14 @@ bool reach_is_http(const char *to)
     return is_http;
 }
 
-void reach_name_stranger(const char *to)
+bool reach_name_stranger(const char *to)
 {
-    if (reach_is_http(to)) {
+    bool is_http = reach_is_http(to);
+    if (is_http) {
         fprintf(stderr, "agx: it speaks HTTP: the text port (agx ask --text), a door (curl) or "
                 "another server;\nagx: --to is where net.tcp or net.unix of the appliance says\n");
     }
+    return is_http;
 }
 
 void reach_name_no_text_port(void)

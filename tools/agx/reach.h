@@ -10,7 +10,7 @@ void reach_explain_text_port(int cause);
 /* True when what listens there speaks HTTP: a door, a text port, or a server of others. Asks it,
  * and waits REACH_MS at most. Never asks a unix socket. */
 bool reach_is_http(const char *to);
-/* Says so, if it does. */
-void reach_name_stranger(const char *to);
+/* The same, and says so, if it does. */
+bool reach_name_stranger(const char *to);
 /* What listens there did not answer as a text port does. */
 void reach_name_no_text_port(void);
