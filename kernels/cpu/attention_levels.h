@@ -187,16 +187,17 @@ ALWAYS_INLINE void unit_add(const struct tile *t, const struct unit *unit, uint3
         }
     }
 }
+
 /* One query has two sums, of the even pairs and of the odd ones, as a single one would wait for
  * itself: they are integers. */
 ALWAYS_INLINE void score_unit(const struct tile *t, const struct run *run, uint32_t index,
                               int queries)
 {
     struct unit unit = unit_find(run, index);
-    struct unit_vectors sums[QUERIES_MAX + 1];
+    struct unit_vectors sums[QUERIES_MAX];
     uint32_t pair = 0, pairs = run->a->head_dim / 2;
-#pragma GCC unroll 7
-    for (int i = 0; i < QUERIES_MAX + 1; i++) {
+#pragma GCC unroll 6
+    for (int i = 0; i < QUERIES_MAX; i++) {
 #pragma GCC unroll 2
         for (int v = 0; v < UNIT_VECTORS; v++) {
             sums[i].at[v] = words_zero();

@@ -198,12 +198,14 @@ static void weigh_levels(const struct tile *t, const struct run *run, struct spa
 {
     _Alignas(LINE_BYTES) float scaled[QUERIES_MAX][KERNELS_STRETCH];
     struct tile leveled;
+    for (uint32_t i = span.first / KERNELS_OCTET; i * KERNELS_OCTET < span.end; i++) {
+        ahead_ask(run, run->scales[i]);
+    }
     for (uint32_t q = 0; q < queries; q++) {
         for (uint32_t i = span.first / KERNELS_OCTET; i * KERNELS_OCTET < span.end; i++) {
             __m256 weights = _mm256_loadu_ps(t->scores[q] + i * KERNELS_OCTET);
             weights = _mm256_mul_ps(weights, _mm256_loadu_ps(run->scales[i]));
             _mm256_store_ps(scaled[q] + i * KERNELS_OCTET, weights);
-            ahead_ask(run, run->scales[i]);
         }
         leveled.scores[q] = scaled[q];
         leveled.out[q] = t->out[q];
