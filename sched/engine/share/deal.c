@@ -240,15 +240,23 @@ static struct call *last_of(const struct sched_engine *engine, struct sched_lane
     }
 }
 
+/* The last one of the queue that can run, or NULL. */
+static const struct call *last_resident(const struct sched *sched, const struct sched_queue *queue)
+{
+    const struct call *call = sched_call_or_null(sched, queue->lists[CALL_LIST_RESIDENT].tail);
+    while (call != NULL && !sched_call_can_run(call)) {
+        call = sched_call_or_null(sched, call->links[CALL_LIST_RESIDENT].prev);
+    }
+    return call;
+}
+
 bool sched_deal_has_later(const struct sched_engine *engine, const struct sched_lane *lane)
 {
-    for (uint32_t i = engine->sched->settings.queues; i > 0; i--) {
-        uint32_t tail = lane->queues[i - 1].lists[CALL_LIST_RESIDENT].tail;
-        if (tail != CALL_NONE) {
-            return !sched_walk_has_passed(engine, sched_call(engine->sched, tail));
-        }
+    const struct call *last = NULL;
+    for (uint32_t i = engine->sched->settings.queues; last == NULL && i > 0; i--) {
+        last = last_resident(engine->sched, &lane->queues[i - 1]);
     }
-    return false;
+    return last != NULL && !sched_walk_has_passed(engine, last);
 }
 
 /* True when the lane is ahead of the other one by more than an exchange of all KV costs. */

@@ -23,7 +23,8 @@ bool sched_deal_is_over(const struct sched_engine *engine);
  * of the lane may have to. O(tenants). */
 struct call *sched_deal_victim(const struct sched_walk *walk, const struct sched_lane *taker,
                                bool takes_own);
-/* True when a resident call of the lane comes later than the walk is. O(queues). */
+/* True when a resident call of the lane that can run comes later than the walk is. O(queues, and
+ * resident calls that cannot). */
 bool sched_deal_has_later(const struct sched_engine *engine, const struct sched_lane *lane);
 /* True when a call of this job that arrives now would have got a row of the last plan, in place of
  * another call. */

@@ -10,7 +10,8 @@
 
 enum { BLOCKS = 24, WAIT_MAX_STEPS = 100, FOR_EVER = 2000 };
 
-static struct bench *start(enum sched_policy policy, enum sched_sharing sharing)
+static struct bench *start_with_host(enum sched_policy policy, enum sched_sharing sharing,
+                                     uint32_t host_blocks)
 {
     struct sched_settings settings = bench_settings(policy);
     struct kvmem_settings kv = bench_kv(BLOCKS);
@@ -20,8 +21,13 @@ static struct bench *start(enum sched_policy policy, enum sched_sharing sharing)
     settings.batch_calls = 4;
     settings.programs = 32;
     settings.sharing = sharing;
-    kv.host_blocks = 4 * BLOCKS;
+    kv.host_blocks = host_blocks;
     return bench_start_kv(&settings, &kv);
+}
+
+static struct bench *start(enum sched_policy policy, enum sched_sharing sharing)
+{
+    return start_with_host(policy, sharing, 4 * BLOCKS);
 }
 
 static bool is_open(struct bench *bench, uint32_t call)
@@ -103,6 +109,25 @@ static void test_programs_all_of_whose_calls_are_paused_yield(void **state)
         renew(bench, &busy, 9 + program % 2);
     }
     assert_in_range(steps, 1, FOR_EVER / 2);
+}
+
+/* The first chunk of a prompt has room, and the rest only in blocks of calls that cannot run. */
+static void test_paused_calls_keep_no_other_out_of_the_kv(void **state)
+{
+    (void)state;
+    struct bench *bench = start_with_host(SCHED_PLAS, SCHED_SHARING_OFF, 0);
+    uint32_t first = bench_call(bench, 1, 40, 8), second = bench_call(bench, 1, 40, 8);
+    while (bench_at(bench, second)->generated_tokens == 0) {
+        assert_true(bench_step(bench));
+    }
+    uint32_t call = bench_call(bench, 2, 30, 1);
+    assert_false(bench_job(bench, call)->held);
+    bench->sched.settings.prefill_tokens = 4;
+    bench_at(bench, first)->paused = bench_at(bench, second)->paused = true;
+    bench_engine(bench)->active.credit_us = -1000000;
+    bench_engine(bench)->active.credited_us = bench->now_us;
+    assert_true(bench_step(bench));
+    assert_int_not_equal(bench_at(bench, call)->first_run_us, 0);
 }
 
 static void test_common_beginning_needs_room_too(void **state)
@@ -308,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_new_large_program_has_a_turn_among_small_ones),
         cmocka_unit_test(test_program_has_a_turn_in_a_single_queue),
         cmocka_unit_test(test_programs_all_of_whose_calls_are_paused_yield),
+        cmocka_unit_test(test_paused_calls_keep_no_other_out_of_the_kv),
         cmocka_unit_test(test_common_beginning_needs_room_too),
         cmocka_unit_test(test_what_siblings_share_counts_when_one_ends),
         cmocka_unit_test(test_one_call_in_many_that_can_run_does),
