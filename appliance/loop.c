@@ -163,7 +163,7 @@ void loop_init(struct loop *loop, const struct loop_settings *settings, const st
     event_log_init(&loop->event_log, limits->events, limits->ended, arena);
     call_table_init(&loop->calls, limits->calls, limits->context_tokens, arena, kept);
     call_logprobs_init(&loop->calls, limits->logprob_tokens, 1 + limits->top_logprobs, arena);
-    workflow_table_init(&loop->workflows, &limits->workflow, arena);
+    workflow_table_init(&loop->workflows, &limits->workflow, arena, kept);
     const struct exchange_counts exchange = exchange_counts_of(limits);
     exchange_init(&loop->exchange, &exchange, arena);
     init_engines(loop, &kv, arena);

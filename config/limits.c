@@ -254,9 +254,10 @@ static void derive_buffers(struct limits *limits, const struct options *options)
     limits->send_bytes = smaller(options->net_send_bytes.number, UINT32_MAX);
     limits->frames_per_pass = smaller(options->net_frames_per_pass.number, UINT32_MAX);
     limits->bytes_per_pass = smaller(options->net_bytes_per_pass.number, UINT32_MAX);
+    uint64_t open = (uint64_t)limits->calls + limits->workflow.workflows;
     uint64_t commands = (uint64_t)limits->connections * limits->frames_per_pass /* one pass */
-                      + limits->calls   /* a cancel for each open call whose connection closes, */
-                      + limits->workflow.workflows; /* and for each workflow */
+                      + open    /* a cancel for each whose connection closes */
+                      + open;   /* a core that takes over begins and cancels each */
     limits->commands = smaller(commands, UINT32_MAX);
     limits->events = smaller(options->limits_events.number, UINT32_MAX);
     limits->ended = smaller(options->limits_ended.number, UINT32_MAX);

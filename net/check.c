@@ -8,6 +8,7 @@
 #include "net/connection.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
+#include "net/kept/workflows.h"
 #include "net/kept/replies.h"
 #include "net/workflow/workflow.h"
 
@@ -162,5 +163,6 @@ void net_check(const struct net *net)
     net_replies_check(net);
     net_progress_check(net);
     net_kept_check(net);
+    net_kept_flows_check(net);
     net_workflow_check(net);
 }

@@ -24,7 +24,7 @@
 #include "net/auth/proxy.h"
 #include "net/auth/refusals.h"
 #include "net/cancel.h"
-#include "net/kept/connections.h"
+#include "net/kept/workflows.h"
 #include "net/kept/progress.h"
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
@@ -350,7 +350,7 @@ static bool checksum_holds(struct net_frame *frame)
 bool net_intake_may_act(const struct net *net, const struct net_connection *connection)
 {
     const struct ring *inbox = &net->exchange->inbox_ring;
-    return net_connection_may_reply(net, connection) &&
+    return net_connection_may_reply(net, connection) && !net_kept_flows_wait(net, connection) &&
            inbox->capacity - ring_count(inbox) >
                net->calls->count + net->settings.limits->workflow.workflows;
 }

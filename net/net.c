@@ -34,6 +34,7 @@
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 #include "net/workflow/workflow.h"
 
 #define ACCEPT_AGAIN_US UINT64_C(1000000)       /* when descriptors have run out */
@@ -86,6 +87,7 @@ void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
     net_replies_plan_memory(plan, limits);
     net_progress_plan_memory(plan, limits);
     net_kept_plan_memory(plan, limits);
+    net_kept_flows_plan_memory(plan, limits);
     net_auth_plan_memory(plan, limits);
 }
 
@@ -154,6 +156,7 @@ void net_init(struct net *net, const struct net_settings *settings,
     net_replies_init(net, arena);
     net_progress_init(net, kept);
     net_kept_init(net, kept);
+    net_kept_flows_init(net, kept);
     net_auth_init(net, keys, arena);
 }
 
@@ -387,6 +390,7 @@ void net_poll(struct net *net, uint64_t now_us)
         expire_all(net, now_us);
     }
     accept_all(net, now_us);
+    net_kept_flows_settle(net);
     net_workflow_expire(net, now_us);
     net_workflow_bound(net);
 }
@@ -418,6 +422,7 @@ void net_emit(struct net *net, uint64_t now_us)
         serve(net, net->order[i], now_us);
     }
     net->kept.head->attempts = 0;
+    net->again = net->again || net_kept_flows_are_due(net);
 }
 
 uint64_t net_next_us(const struct net *net, uint64_t now_us)

@@ -130,6 +130,8 @@ struct net_reply;
 struct net_progress;
 struct net_kept_head;
 struct net_kept_connection;
+struct net_kept_flow;
+struct net_kept_row;
 struct net_replies {                /* how the last calls ended (net/kept/replies.c) */
     struct pages pages;             /* of records, tokens and links: a file may have them, too */
     struct net_reply *records;      /* [limits.replies] */
@@ -149,6 +151,7 @@ struct net_flow_intake {            /* room to read a FLOW_OPEN (net/workflow/) 
     struct workflow_source source;
     struct workflow_operand *operands;      /* [limits.workflow.pieces] */
     struct workflow_text *texts;            /* [limits.workflow.pieces] */
+    uint32_t *lists;                /* [limits.workflow.value_tokens]: see workflow_source */
     char *literal;                  /* [literal_bytes_max]: parts of a text, joined */
     uint32_t literal_bytes_max;
 };
@@ -204,6 +207,9 @@ struct net {
     struct {
         struct net_kept_head *head;
         struct net_kept_connection *of;     /* [limits.connections] (net/kept/connections.c) */
+        struct net_kept_flow *flows;        /* [workflows] (net/kept/workflows.c) */
+        struct net_kept_row *rows;          /* [workflows, rows] */
+        uint8_t *payloads;                  /* [workflows, limits.frame_bytes]: of FLOW_OPEN */
     } kept;
     struct net_refusals refusals;
     struct net_flow_intake flow_intake;

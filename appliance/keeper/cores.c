@@ -130,8 +130,7 @@ bool cores_replace(struct cores *cores, bool was_killed)
         return false;
     }
     wait_for_turn(cores);
-    log_event(LOG_WARN, "another core takes over: connections and calls go on, workflows are "
-              "lost");
+    log_event(LOG_WARN, "another core takes over: connections, calls and workflows go on");
     return succeed(cores, was_killed);
 }
 

@@ -9,8 +9,8 @@
  * how the client divided them does not matter. Of equal ones the first is encoded.
  *
  * Bounds: texts within texts within texts can double with each node, so what is walked is counted:
- * WORK_MAX ends it. The lists lie in flow->values, which is empty as long as there are no rows:
- * the parts of literals from the front, the literals from the back.
+ * WORK_MAX ends it. The lists lie in source->lists: the parts of literals from the front, the
+ * literals from the back.
  */
 #include <string.h>
 
@@ -244,8 +244,8 @@ static enum status compose_node(struct composer *c, uint32_t index)
 static void begin(struct composer *c)
 {
     struct workflow *flow = c->flow;
-    uintptr_t first = (uintptr_t)flow->values, align = sizeof(uint64_t);
-    uintptr_t end = first + (uint64_t)c->limits->value_tokens * sizeof *flow->values;
+    uintptr_t first = (uintptr_t)c->source->lists, align = sizeof(uint64_t);
+    uintptr_t end = first + c->source->lists_bytes;
     first = (first + align - 1) / align * align;
     end = end / align * align;
     c->parts = (struct workflow_text *)first;

@@ -12,6 +12,8 @@ struct workflow_source {            /* as FLOW_OPEN brings it, decoded; nodes ar
     struct workflow_span of_node[WORKFLOW_NODES_MAX];   /* operands of each node */
     const struct workflow_text *texts;
     uint32_t texts_count;
+    void *lists;                    /* room for what is only needed while it is composed */
+    uint64_t lists_bytes;
 };
 /* A literal: its parts are one text. */
 struct workflow_literal {
@@ -29,9 +31,8 @@ struct workflow_encoder {
 /* Fills the pieces and tokens of every node: TEXT nodes inlined, neighbouring literals joined and
  * encoded as one text, equal literals kept once: two pieces of one role are equal just when they
  * have the same tokens. A TEXT node that is no output has no pieces: what reads it has them.
- * `kind` and `is_output` of all nodes must be set, operands be earlier nodes, and flow->values be
- * free: it is used. BUSY_SPACE: a limit is too small, or texts within texts are too many; *node is
- * where. */
+ * `kind` and `is_output` of all nodes must be set, and operands be earlier nodes. BUSY_SPACE: a
+ * limit or the room for lists is too small, or texts within texts are too many; *node is where. */
 MUST_CHECK enum status workflow_compose(struct workflow *flow, const struct workflow_limits *limits,
                                         const struct workflow_source *source,
                                         const struct workflow_encoder *encoder, uint32_t *node);

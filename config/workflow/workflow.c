@@ -13,27 +13,32 @@ static uint32_t instances_of(const struct workflow_limits *limits)
 
 void workflow_table_plan_memory(struct memory_plan *plan, const struct workflow_limits *limits)
 {
-    const struct { const char *name; uint64_t of_each, size_bytes; } rows[] = {
-        {"workflows", 1, sizeof(struct workflow)},
-        {"workflow nodes", limits->nodes, sizeof(struct workflow_node)},
-        {"workflow pieces", limits->pieces, sizeof(struct workflow_piece)},
-        {"workflow readers", limits->pieces, sizeof(uint32_t)},
-        {"workflow tokens", limits->tokens, sizeof(uint32_t)},
-        {"workflow rows", limits->rows, sizeof(struct workflow_row)},
-        {"workflow values", limits->value_tokens, sizeof(uint32_t)},
-        {"workflow instances", instances_of(limits), sizeof(struct workflow_instance)},
-        {"workflow ready", instances_of(limits), sizeof(struct heap_entry)},
-        {"workflow ready", instances_of(limits), sizeof(uint32_t)},
+    const struct {
+        const char *name;
+        uint64_t of_each, size_bytes;
+        enum memory_kind kind;
+    } rows[] = {
+        {"workflows", 1, sizeof(struct workflow), MEMORY_CORE},
+        {"workflow nodes", limits->nodes, sizeof(struct workflow_node), MEMORY_CORE},
+        {"workflow pieces", limits->pieces, sizeof(struct workflow_piece), MEMORY_CORE},
+        {"workflow readers", limits->pieces, sizeof(uint32_t), MEMORY_CORE},
+        {"workflow tokens", limits->tokens, sizeof(uint32_t), MEMORY_CORE},
+        {"workflow rows", limits->rows, sizeof(struct workflow_row), MEMORY_CORE},
+        {"workflow values", limits->value_tokens, sizeof(uint32_t), MEMORY_KEPT},
+        {"workflow instances", instances_of(limits), sizeof(struct workflow_instance), MEMORY_CORE},
+        {"workflow kept ends", instances_of(limits), sizeof(struct workflow_kept_end), MEMORY_KEPT},
+        {"workflow ready", instances_of(limits), sizeof(struct heap_entry), MEMORY_CORE},
+        {"workflow ready", instances_of(limits), sizeof(uint32_t), MEMORY_CORE},
     };
     for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        memory_plan_add(plan, MEMORY_CORE, rows[i].name, limits->workflows * rows[i].of_each,
+        memory_plan_add(plan, rows[i].kind, rows[i].name, limits->workflows * rows[i].of_each,
                         rows[i].size_bytes);
     }
 }
 
 /* The arrays of all workflows, of which the first gets the beginnings. */
 static void take_arrays(struct workflow *first, const struct workflow_limits *limits,
-                        struct heap *ready, struct arena *arena)
+                        struct heap *ready, struct arena *arena, struct arena *kept)
 {
     uint64_t count = limits->workflows, instances = count * instances_of(limits);
     first->nodes = arena_take(arena, count * limits->nodes, sizeof(struct workflow_node));
@@ -41,14 +46,15 @@ static void take_arrays(struct workflow *first, const struct workflow_limits *li
     first->readers = arena_take(arena, count * limits->pieces, sizeof(uint32_t));
     first->tokens = arena_take(arena, count * limits->tokens, sizeof(uint32_t));
     first->rows = arena_take(arena, count * limits->rows, sizeof(struct workflow_row));
-    first->values = arena_take(arena, count * limits->value_tokens, sizeof(uint32_t));
+    first->values = arena_take(kept, count * limits->value_tokens, sizeof(uint32_t));
+    first->kept_ends = arena_take(kept, instances, sizeof(struct workflow_kept_end));
     first->instances = arena_take(arena, instances, sizeof(struct workflow_instance));
     ready->entries = arena_take(arena, instances, sizeof(struct heap_entry));
     ready->places = arena_take(arena, instances, sizeof(uint32_t));
 }
 
 void workflow_table_init(struct workflow_table *table, const struct workflow_limits *limits,
-                         struct arena *arena)
+                         struct arena *arena, struct arena *kept)
 {
     struct workflow first = {.connection = CALL_NONE, .key = CALL_NONE};
     struct heap ready = {0};
@@ -56,7 +62,7 @@ void workflow_table_init(struct workflow_table *table, const struct workflow_lim
     table->limits = *limits;
     quota_init(&table->quota, limits->workflows);
     table->workflows = arena_take(arena, limits->workflows, sizeof(struct workflow));
-    take_arrays(&first, limits, &ready, arena);
+    take_arrays(&first, limits, &ready, arena, kept);
     for (uint64_t i = 0; i < limits->workflows; i++) {
         struct workflow *flow = &table->workflows[i];
         *flow = first;
@@ -68,6 +74,7 @@ void workflow_table_init(struct workflow_table *table, const struct workflow_lim
         flow->rows_max = limits->rows;
         flow->values += i * limits->value_tokens;
         flow->instances += i * instances;
+        flow->kept_ends += i * instances;
         heap_init_at(&flow->ready, (uint32_t)instances, ready.entries + i * instances,
                      ready.places + i * instances);
     }
@@ -82,7 +89,7 @@ static void empty(struct workflow *flow, const struct workflow_limits *limits)
         .gid = CALL_NONE, .calls_max = UINT32_MAX, .nodes = old.nodes,
         .pieces = old.pieces, .readers = old.readers, .tokens = old.tokens, .rows = old.rows,
         .rows_max = old.rows_max, .values = old.values,
-        .instances = old.instances, .ready = old.ready};
+        .instances = old.instances, .kept_ends = old.kept_ends, .ready = old.ready};
     for (uint32_t i = 0; i < limits->rows; i++) {
         flow->rows[i].state = WORKFLOW_ROW_FREE;
     }
@@ -98,19 +105,27 @@ static uint32_t find_free(const struct workflow_table *table)
     return index < table->limits.workflows ? index : WORKFLOW_NONE;
 }
 
+bool workflow_take_slot(struct workflow_table *table, uint32_t index, uint64_t domain)
+{
+    struct workflow *flow = &table->workflows[index];
+    uint32_t account = quota_account(domain);
+    ASSERT(flow->state == WORKFLOW_FREE);
+    if (quota_room(&table->quota, account) == 0) {
+        return false;
+    }
+    empty(flow, &table->limits);
+    flow->state = WORKFLOW_INTAKE;
+    flow->domain = domain;
+    flow->account = account;
+    quota_take(&table->quota, account, 1);
+    return true;
+}
+
 uint32_t workflow_take(struct workflow_table *table, uint64_t domain)
 {
-    uint32_t account = quota_account(domain);
-    uint32_t index = quota_room(&table->quota, account) > 0 ? find_free(table) : WORKFLOW_NONE;
-    if (index != WORKFLOW_NONE) {
-        struct workflow *flow = &table->workflows[index];
-        empty(flow, &table->limits);
-        flow->state = WORKFLOW_INTAKE;
-        flow->domain = domain;
-        flow->account = account;
-        quota_take(&table->quota, account, 1);
-    }
-    return index;
+    uint32_t index = find_free(table);
+    return index != WORKFLOW_NONE && workflow_take_slot(table, index, domain) ? index
+                                                                              : WORKFLOW_NONE;
 }
 
 void workflow_release(struct workflow_table *table, uint32_t index)

@@ -118,8 +118,10 @@ struct workflow_row {
     uint32_t unknown;               /* instances that are neither KNOWN nor FAILED */
     enum status status;             /* OK, or why the first output that has no value has none */
     uint32_t calls, shared, fetched;
+    bool goes_on;                   /* GIVEN: a core that died had it, and may have ends of it */
     /* net's (net/workflow/). */
     bool is_awaited;                /* its client is there, and has no ROW_DONE of it yet */
+    uint64_t asked[WORKFLOW_NODES_MAX / 64];    /* bits: ASK was sent, and no ANSWER has come */
     uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];   /* bits */
     uint64_t digest;                /* of the values sent, in the order in which they were */
 };
@@ -132,7 +134,6 @@ enum workflow_instance_state {
 };
 struct workflow_instance {
     uint8_t state;                  /* enum workflow_instance_state */
-    bool has_asked;                 /* net has sent its ASK */
     bool is_probed;                 /* READY: the prompt cache did not know it */
     uint16_t status;                /* FAILED: enum status */
     uint32_t missing;
@@ -143,6 +144,12 @@ struct workflow_instance {
     uint32_t cache_entry;           /* of the prompt cache, that it fills or waits for */
     uint32_t wait_next;             /* next that waits for the same entry */
     uint64_t since_us;              /* ASKED: since when */
+};
+
+struct workflow_kept_end {          /* how an instance has ended: sched/workflow/kept_end.h */
+    uint32_t value_tokens;          /* of the value, which is in its place; */
+    uint32_t status;                /* or enum status: why there is none */
+    uint64_t check;                 /* digest of the row, of all above, and of the tokens */
 };
 
 struct workflow {
@@ -158,7 +165,8 @@ struct workflow {
     bool is_closed;                 /* no more rows come: net's, for a client that resumes may
                                        send more */
     uint32_t connection;            /* slot, or CALL_NONE while the client is away */
-    uint64_t request;               /* digest of FLOW_OPEN */
+    uint64_t request;               /* digest of FLOW_OPEN's payload, */
+    uint32_t request_bytes;         /* so long */
 
     uint32_t nodes_count, pieces_count, tokens_count, readers_count, inputs_count, outputs_count;
     struct workflow_node *nodes;    /* [limits.nodes] */
@@ -174,7 +182,8 @@ struct workflow {
     uint32_t rows_max;              /* limits.rows */
     uint32_t *values;               /* [limits.value_tokens] */
     struct workflow_instance *instances;        /* [limits.rows * limits.nodes]: row, then node */
-    uint32_t rows_given;            /* since FLOW_OPEN */
+    struct workflow_kept_end *kept_ends;        /* the same places */
+    uint32_t rows_given;            /* since FLOW_OPEN, or since the core took it over */
 
     struct workflow_order order;
     /* sched's (sched/workflow/). */
@@ -193,6 +202,9 @@ struct workflow {
     /* net's (net/workflow/). */
     struct workflow_emit {
         bool ok_sent, is_resumed, cancel_sent;
+        bool is_noted;              /* what has changed waits for the commit (net/kept) */
+        bool is_taken_up;           /* from a core that died: until all rows have begun again no
+                                       frame of the client is acted on */
         uint64_t linger_until_us;   /* when a client that is away has lost it; 0: not known yet */
         struct workflow_said {      /* what is being sent, in one or several frames */
             enum { WORKFLOW_SAYS_NOTHING, WORKFLOW_SAYS_VALUE, WORKFLOW_SAYS_ASK } kind;
@@ -216,11 +228,14 @@ struct workflow_table {
 };
 
 void workflow_table_plan_memory(struct memory_plan *plan, const struct workflow_limits *limits);
+/* Columns, values and ends of instances lie in `kept`, for the core's successor. */
 void workflow_table_init(struct workflow_table *table, const struct workflow_limits *limits,
-                         struct arena *arena);
+                         struct arena *arena, struct arena *kept);
 /* A slot in INTAKE, emptied, for a workflow of this domain; WORKFLOW_NONE: there is none, or it is
  * others'. O(1) but for the search of a free slot. */
 uint32_t workflow_take(struct workflow_table *table, uint64_t domain);
+/* The same, of this slot, which is FREE. */
+bool workflow_take_slot(struct workflow_table *table, uint32_t index, uint64_t domain);
 /* The slot must be INTAKE or DONE. Its generation grows. */
 void workflow_release(struct workflow_table *table, uint32_t index);
 

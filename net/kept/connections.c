@@ -11,8 +11,8 @@
  * their count there, but a moment before their count here: on TCP the kernel says how many they
  * were, on a unix socket a death between the two leaves the connection in doubt, and it is closed.
  *
- * Not kept: connections that are not open yet or fail, and those with workflows, which die with the
- * core. Their clients connect again, as they do after a break.
+ * Not kept: connections that are not open yet or fail. Their clients connect again, as after a
+ * break.
  *
  * Bounds: a commit is O(1).
  */
@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "config/base/fnv.h"
+#include "net/kept/workflows.h"
 
 STATIC_ASSERT(sizeof(struct net_kept_peer) % 8 == 0 && sizeof(struct net_kept_version) % 8 == 0,
               "no padding in what is digested");
@@ -101,6 +102,17 @@ uint64_t net_kept_print(const struct net *net, uint32_t key)
     return print;
 }
 
+uint32_t net_kept_find_key(const struct net *net, const char *id, uint64_t domain, uint64_t print)
+{
+    for (uint32_t i = 0; i < net->keys_count; i++) {
+        if (memcmp(net->keys[i].id, id, WIRE_KEY_ID_BYTES) == 0 &&
+            net->keys[i].domain == domain && net_kept_print(net, i) == print) {
+            return i;
+        }
+    }
+    return NET_KEY_NONE;
+}
+
 void net_kept_open(struct net *net, uint32_t index)
 {
     struct net_connection *connection = &net->connections[index];
@@ -132,17 +144,19 @@ static struct net_kept_version version_of(const struct net *net, uint32_t index)
     const struct net_connection *connection = &net->connections[index];
     const struct net_kept_connection *kept = &net->kept.of[index];
     bool may_stay = connection->is_kept && connection->state == NET_OPEN &&
-                    connection->flows_count == 0 && connection->answers_due == 0;
+                    connection->answers_due == 0;
     return (struct net_kept_version){
         .read = kept->received.base + connection->received_first,
         .written = kept->sent.total + connection->unsent_bytes,
-        .calls_count = connection->calls_count, .may_stay = may_stay,
-        .calls_mark = connection->calls_mark};
+        .calls_count = connection->calls_count, .calls_mark = connection->calls_mark,
+        .flows_count = connection->flows_count, .flows_mark = net_kept_flows_mark(net, index),
+        .may_stay = may_stay};
 }
 
 void net_kept_commit(struct net *net, uint32_t index)
 {
     struct net_kept_connection *kept = &net->kept.of[index];
+    net_kept_flows_write(net, index);
     const struct net_kept_version version = version_of(net, index);
     const struct net_kept_version *last = net_kept_version(kept);
     bool is_noted = net->connections[index].is_noted;

@@ -27,8 +27,10 @@ struct net_kept_version {              /* what a pass has made of it */
     uint64_t read;                  /* bytes of the client that have been acted on */
     uint64_t written;               /* bytes for the client that have been framed */
     uint32_t calls_count;           /* open ones */
-    uint32_t may_stay;              /* the successor can go on with it */
+    uint32_t flows_count;           /* open workflows */
     uint64_t calls_mark;            /* as in struct net_connection: which versions they have */
+    uint64_t flows_mark;            /* the same of workflows */
+    uint64_t may_stay;              /* the successor can go on with it */
     uint64_t check;                 /* digest of all above */
 };
 
@@ -65,6 +67,8 @@ bool net_kept_is_whole(const struct net_kept_connection *kept);
 void net_kept_write(struct net_kept_connection *kept, struct net_kept_version version);
 /* Tells a key with another secret apart, and tells nothing of the secret; 0: no key. */
 uint64_t net_kept_print(const struct net *net, uint32_t key);
+/* The key that a client has proved to have, if it is still the same; NET_KEY_NONE: it is not. */
+uint32_t net_kept_find_key(const struct net *net, const char *id, uint64_t domain, uint64_t print);
 
 static inline const struct net_kept_version *
 net_kept_version(const struct net_kept_connection *kept)

@@ -10,15 +10,16 @@
  * Replies have a number of their own, REPLIES_LAYOUT: they may be in a file, which the next version
  * is to read. A file of another layout is refused. A change of theirs is one of kept memory, too.
  *
- * records: 040b06bda2d05223
+ * records: 49a30d27c3cd7529
  * replies: 50b84d9b04cbe11e
  */
 #include "config/base/fnv.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 
-#define LAYOUT         6u
+#define LAYOUT         7u
 #define REPLIES_LAYOUT 2u
 
 uint64_t net_replies_layout(void)
@@ -32,7 +33,7 @@ uint64_t net_kept_layout(void)
     const uint64_t sizes[] = {
         LAYOUT, sizeof(struct net_kept_head), sizeof(struct net_kept_connection),
         sizeof(struct net_progress), sizeof(struct net_reply), NET_REPLY_CHUNK,
-        WIRE_HEADER_BYTES,
+        WIRE_HEADER_BYTES, sizeof(struct net_kept_flow), sizeof(struct net_kept_row),
     };
     return fnv_add_words(FNV_START, sizes, sizeof sizes);
 }

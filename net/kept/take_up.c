@@ -23,6 +23,7 @@
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 #include "net/stop_text.h"
 
 #define DEATHS_MAX   2
@@ -51,18 +52,6 @@ static bool is_sane(struct net *net, uint32_t index)
            kept->taken.total - kept->received.base <= frame &&
            kept->unsent.base <= kept->sent.total && kept->sent.total <= version->written &&
            version->written - kept->unsent.base <= limits->send_bytes;
-}
-
-/* The key that the client has proved to have, if it is still the same; NET_KEY_NONE: it is not. */
-static uint32_t find_key(const struct net *net, const struct net_kept_peer *peer)
-{
-    for (uint32_t i = 0; i < net->keys_count; i++) {
-        if (memcmp(net->keys[i].id, peer->key_id, sizeof peer->key_id) == 0 &&
-            net->keys[i].domain == peer->domain && net_kept_print(net, i) == peer->key_print) {
-            return i;
-        }
-    }
-    return NET_KEY_NONE;
 }
 
 /* True for a client that could come in again as it is. */
@@ -114,15 +103,27 @@ static void open_again(struct net *net, uint32_t index, int32_t handle, uint32_t
     net->due_us = 0;                    /* at once */
 }
 
+/* Counts the death for the connection whose frames the core died of. Once: the next one may die
+ * before it has taken up all of them. */
+static void count_death(struct net_kept_head *head, struct net_kept_connection *kept)
+{
+    kept->deaths++;
+    kept_order();
+    head->acting = 0;
+}
+
 static void take_up_connection(struct net *net, uint32_t index)
 {
     struct net_kept_connection *kept = &net->kept.of[index];
     struct world_kept found;
-    kept->deaths += net->kept.head->acting == index + 1;
+    if (net->kept.head->acting == index + 1) {
+        count_death(net->kept.head, kept);
+    }
     int32_t handle = net->kept.head->attempts <= ATTEMPTS_MAX && is_sane(net, index) &&
                      kept->deaths < DEATHS_MAX
                          ? net->world->recall(net->world->self, index, &found) : WORLD_ECLOSED;
-    uint32_t key = find_key(net, &kept->peer);
+    uint32_t key = net_kept_find_key(net, kept->peer.key_id, kept->peer.domain,
+                                     kept->peer.key_print);
     if (handle >= 0 && is_let_in(net, &kept->peer, key) && settle_transfers(net, kept, &found)) {
         open_again(net, index, handle, key);
         return;
@@ -142,7 +143,7 @@ static void take_up_connections(struct net *net, bool was_killed)
     for (uint32_t i = 0; net->world->recall != NULL && i < net->settings.limits->connections; i++) {
         take_up_connection(net, i);
     }
-    head->acting = 0;
+    head->acting = 0;               /* where it was garbage, or there is none to recall */
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -271,14 +272,17 @@ static void take_up_call(struct net *net, uint32_t slot)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* One that lacks a call, or the last version of one, is closed. */
+/* One that lacks a call or workflow, or the last version of one, is closed. */
 static void verify(struct net *net)
 {
     for (uint32_t i = 0; i < net->settings.limits->connections; i++) {
         const struct net_kept_version *version = net_kept_version(&net->kept.of[i]);
         const struct net_connection *connection = &net->connections[i];
-        if (connection->state == NET_OPEN && (connection->calls_count != version->calls_count ||
-                                              connection->calls_mark != version->calls_mark)) {
+        if (connection->state == NET_OPEN &&
+            (connection->calls_count != version->calls_count ||
+             connection->calls_mark != version->calls_mark ||
+             connection->flows_count != version->flows_count ||
+             net_kept_flows_mark(net, i) != version->flows_mark)) {
             net_connection_close(net, i);
         }
     }
@@ -291,5 +295,6 @@ void net_take_up(struct net *net, bool was_killed)
     for (uint32_t slot = 0; slot < net->calls->count; slot++) {
         take_up_call(net, slot);
     }
+    net_kept_flows_take_up(net);
     verify(net);
 }

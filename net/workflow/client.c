@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 
 /* ---- the list of a connection ---------------------------------------------------------------- */
 
@@ -71,12 +71,23 @@ void net_flow_command(struct net *net, uint32_t index, struct command command)
     exchange_command(net->exchange, &command);
 }
 
+/* What its client is not there for any more is not kept. */
+static void note(struct net *net, uint32_t index)
+{
+    if (net_flow(net, index)->connection != CALL_NONE) {
+        net_kept_flow_note(net, index);
+    } else {
+        net_kept_flow_end(net, index);
+    }
+}
+
 static void cancel(struct net *net, uint32_t index)
 {
     struct workflow *flow = net_flow(net, index);
     if (!flow->emit.cancel_sent && flow->state != WORKFLOW_DONE) {
         flow->emit.cancel_sent = true;
         net_flow_command(net, index, (struct command){.kind = COMMAND_WORKFLOW_CANCEL});
+        note(net, index);
     }
 }
 
@@ -100,11 +111,10 @@ void net_flow_resume(struct net *net, uint32_t index, uint32_t connection)
         flow->state = WORKFLOW_OPEN;
     }
     net_flow_attach(net, index, connection);
+    net_kept_flow_note(net, index);
     for (uint32_t row = 0; row < flow->rows_max; row++) {
         flow->rows[row].is_awaited = false;     /* until the client sends it again */
-    }
-    for (uint32_t i = 0; i < flow->rows_max * flow->nodes_count; i++) {
-        flow->instances[i].has_asked = false;
+        memset(flow->rows[row].asked, 0, sizeof flow->rows[row].asked);
     }
     exchange_workflow_news(net->exchange, index);
 }
@@ -113,6 +123,7 @@ void net_workflow_release_alone(struct net *net, uint32_t index)
 {
     const struct workflow *flow = net_flow(net, index);
     if (flow->state == WORKFLOW_DONE && !net_flow_is_kept(net, flow)) {
+        net_kept_flow_end(net, index);
         workflow_release(net->workflows, index);
     }
 }
@@ -122,8 +133,13 @@ void net_workflow_abandon(struct net *net, uint32_t connection)
     struct net_connection *of = &net->connections[connection];
     while (of->flows_count > 0) {
         uint32_t index = of->flows_first;
+        bool is_kept = net_flow_is_kept(net, net_flow(net, index));
+        if (is_kept) {
+            net_kept_flow_leave(net, index);
+        }
         net_flow_detach(net, index);
-        if (!net_flow_is_kept(net, net_flow(net, index))) {
+        if (!is_kept) {
+            net_kept_flow_end(net, index);
             cancel(net, index);
         }
         net_workflow_release_alone(net, index);
@@ -162,6 +178,7 @@ bool net_flow_make_room(struct net *net, uint64_t domain)
     if (victim == QUOTA_ACCOUNT_NONE) {
         return false;
     }
+    net_kept_flow_end(net, (uint32_t)firsts[victim]);
     workflow_release(net->workflows, (uint32_t)firsts[victim]);
     return true;
 }
@@ -247,6 +264,7 @@ enum status net_flow_end_intake(struct net_frame *frame)
         return STATUS_OK;
     }
     net_flow(net, index)->is_closed = true;
+    net_kept_flow_note(net, index);
     net_flow_command(net, index, (struct command){.kind = COMMAND_WORKFLOW_CLOSE});
     exchange_workflow_news(net->exchange, index);   /* one that has ended before is told so now */
     return STATUS_OK;
@@ -261,6 +279,8 @@ void net_workflow_plan_memory(struct memory_plan *plan, const struct limits *lim
     memory_plan_add(plan, MEMORY_CORE, "net flow operands", count,
                     sizeof(struct workflow_operand));
     memory_plan_add(plan, MEMORY_CORE, "net flow texts", count, sizeof(struct workflow_text));
+    memory_plan_add(plan, MEMORY_CORE, "net flow lists",
+                    count > 0 ? limits->workflow.value_tokens : 0, sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_CORE, "net flow literal", count > 0 ? text_bytes_max : 0, 1);
 }
 
@@ -271,6 +291,7 @@ void net_workflow_init(struct net *net, uint32_t text_bytes_max, struct arena *a
     struct net_flow_intake *intake = &net->flow_intake;
     intake->operands = arena_take(arena, count, sizeof(struct workflow_operand));
     intake->texts = arena_take(arena, count, sizeof(struct workflow_text));
+    intake->lists = arena_take(arena, count > 0 ? limits->value_tokens : 0, sizeof(uint32_t));
     intake->literal_bytes_max = count > 0 ? text_bytes_max : 0;
     intake->literal = arena_take(arena, intake->literal_bytes_max, 1);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "config/base/bytes.h"
+#include "net/kept/workflows.h"
 
 /* ---- what is next ---------------------------------------------------------------------------- */
 
@@ -36,12 +37,12 @@ static bool begin_ask(struct workflow *flow)
     for (uint32_t i = 0; flow->may_ask && i < count; i++) {
         uint32_t at = (flow->emit.ask_next + i) % count;
         uint32_t row = at / flow->nodes_count, node = at % flow->nodes_count;
-        struct workflow_instance *instance = &flow->instances[at];
+        const struct workflow_instance *instance = &flow->instances[at];
         /* After a break a row is the client's only once it has sent it again. */
         if (flow->rows[row].is_awaited && flow->rows[row].state == WORKFLOW_ROW_OPEN &&
             workflow_is_op(flow, node) && instance->state == WORKFLOW_ASKED &&
-            !instance->has_asked) {
-            instance->has_asked = true;
+            !net_flow_was_asked(flow, row, node)) {
+            flow->rows[row].asked[node / 64] |= UINT64_C(1) << node % 64;
             flow->emit.ask_next = at + 1;
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_ASK, .row = row,
                                                      .index = node};
@@ -194,6 +195,7 @@ static bool send_done(struct net *net, uint32_t index, uint8_t *bytes, uint32_t 
         return false;
     }
     net->connections[flow->connection].active_us = net->emit_us;
+    net_kept_flow_end(net, index);
     net_flow_detach(net, index);
     net_workflow_release_alone(net, index);
     return true;
@@ -236,6 +238,10 @@ bool net_workflow_send(struct net *net, uint32_t index, uint64_t now_us)
     uint32_t generation = net_flow(net, index)->generation;
     bool is_all = false;
     net->emit_us = now_us;
+    if (net_flow(net, index)->emit.is_taken_up) {
+        return true;
+    }
+    net_kept_flow_note(net, index);
     while (send_next(net, index, &is_all)) {
         const struct workflow *flow = net_flow(net, index);
         if (flow->generation != generation || flow->connection == CALL_NONE) {

@@ -19,6 +19,7 @@
 
 #include "config/base/bytes.h"
 #include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 
 #define EST_INPUT 64u               /* of an input, where the client says nothing */
 
@@ -150,6 +151,13 @@ static enum status admit_nodes(struct net_frame *frame, const struct wire_flow_o
                                                  WIRE_FIELD_MAX_TOKENS, sum, value_tokens);
 }
 
+static enum status admit_graph(struct net_frame *frame, const struct wire_flow_open *wire)
+{
+    TRY(admit_text(frame, wire));
+    TRY(admit_size(frame, wire));
+    return admit_nodes(frame, wire);
+}
+
 static enum status admit(struct net_frame *frame, const struct wire_flow_open *wire,
                          uint32_t *resumed)
 {
@@ -160,9 +168,7 @@ static enum status admit(struct net_frame *frame, const struct wire_flow_open *w
     if (frame->net->draining) {
         return net_frame_fault(frame, STATUS_BUSY_DRAINING, WIRE_FIELD_NONE, 0, 0);
     }
-    TRY(admit_text(frame, wire));
-    TRY(admit_size(frame, wire));
-    return admit_nodes(frame, wire);
+    return admit_graph(frame, wire);
 }
 
 /* ---- filling a record ------------------------------------------------------------------------ */
@@ -230,6 +236,8 @@ static void fill_lists(struct net *net, struct workflow *flow, const struct wire
     struct bytes texts = bytes_reader(wire->texts, wire->texts_bytes);
     intake->source.operands = intake->operands;
     intake->source.texts = intake->texts;
+    intake->source.lists = intake->lists;
+    intake->source.lists_bytes = net->workflows->limits.value_tokens * sizeof *intake->lists;
     intake->source.operands_count = 0;
     intake->source.texts_count = wire->texts_count;
     flow->nodes_count = wire->nodes_count;
@@ -278,6 +286,7 @@ static enum status fill(struct net_frame *frame, struct workflow *flow,
     flow->stream = (wire->flags & WIRE_FLOW_OPEN_STREAM) != 0;
     flow->want_text = (wire->flags & WIRE_FLOW_OPEN_WANT_TEXT) != 0;
     flow->request = net_reply_request(frame->payload, frame->payload_bytes);
+    flow->request_bytes = frame->payload_bytes;
     fill_lists(net, flow, wire);
     if (workflow_compose(flow, limits, &net->flow_intake.source, &encoder, &node) != STATUS_OK) {
         return flow->pieces_count == limits->pieces
@@ -292,6 +301,14 @@ static enum status fill(struct net_frame *frame, struct workflow *flow,
         flow->inputs_following |= workflow_input_follows(flow, flow->inputs[i]) ? bit : 0;
     }
     return check_outputs(frame, flow);
+}
+
+enum status net_flow_open_again(struct net_frame *frame, uint32_t index)
+{
+    struct wire_flow_open wire;
+    TRY(wire_flow_open_decode(frame->payload, frame->payload_bytes, &wire, &frame->fault));
+    TRY(admit_graph(frame, &wire));
+    return fill(frame, net_flow(frame->net, index), &wire);
 }
 
 enum status net_flow_open_intake(struct net_frame *frame)
@@ -322,6 +339,7 @@ enum status net_flow_open_intake(struct net_frame *frame)
     }
     flow->state = WORKFLOW_ORDERING;
     net_flow_attach(net, index, frame->connection);
+    net_kept_flow_begin(net, index, frame->payload, frame->payload_bytes);
     net_flow_command(net, index, (struct command){.kind = COMMAND_WORKFLOW_OPEN});
     return STATUS_OK;
 }

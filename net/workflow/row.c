@@ -17,6 +17,7 @@
 #include "config/base/bytes.h"
 #include "config/base/fnv.h"
 #include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 
 static uint32_t find_row(const struct workflow *flow, uint32_t number)
 {
@@ -78,6 +79,12 @@ static bool encode(struct net *net, struct workflow *flow, const struct workflow
     return count != UINT32_MAX;
 }
 
+uint64_t net_flow_column_digest(const struct workflow *flow, struct workflow_span column)
+{
+    return fnv_add(FNV_START, flow->values + column.first,
+                   (uint64_t)column.count * sizeof *flow->values);
+}
+
 /* The columns of the row, in its place, in the ways that prompts need them; what is left of the
  * place must hold the values. False where it does not. */
 static bool encode_columns(struct net *net, struct workflow *flow, const struct wire_flow_row *wire,
@@ -102,9 +109,7 @@ static bool encode_columns(struct net *net, struct workflow *flow, const struct 
             return false;
         }
         row->columns[i] = follows ? place : row->columns[i];
-        row->digests[i] = fnv_add(FNV_START, (const uint8_t *)(flow->values +
-                                                                row->columns[i].first),
-                                  row->columns[i].count * (uint32_t)sizeof(uint32_t));
+        row->digests[i] = net_flow_column_digest(flow, row->columns[i]);
     }
     row->nodes_first = place.first + place.count;
     return end - row->nodes_first >= flow->row_value_tokens;
@@ -145,6 +150,7 @@ static enum status answer_again(struct net_frame *frame, uint32_t index, uint32_
     memset(row->outputs_sent, 0, sizeof row->outputs_sent);
     row->digest = WIRE_DIGEST_START;
     row->state = row->state == WORKFLOW_ROW_SENT ? WORKFLOW_ROW_DONE : row->state;
+    net_kept_flow_note(frame->net, index);
     exchange_workflow_news(frame->net->exchange, index);
     return STATUS_OK;
 }
@@ -215,12 +221,23 @@ enum status net_flow_row_intake(struct net_frame *frame)
     row->arrival = flow->rows_given++;
     row->request = net_reply_request(frame->payload, frame->payload_bytes);
     row->is_awaited = true;
+    net_kept_flow_row(net, index, at);
+    net_kept_flow_note(net, index);
     net->stats->rows_accepted++;
     net_flow_command(net, index, (struct command){.kind = COMMAND_WORKFLOW_ROW, .row = at});
     return STATUS_OK;
 }
 
 /* ---- ANSWER ---------------------------------------------------------------------------------- */
+
+/* The core before this one has acted on the same bytes, and died before it could say so: the value
+ * is known, and the question is still noted as open. */
+static bool was_answered(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    enum workflow_row_state state = flow->rows[row].state;
+    return (state == WORKFLOW_ROW_OPEN || state == WORKFLOW_ROW_DONE) &&
+           workflow_instance(flow, row, node)->state == WORKFLOW_KNOWN;
+}
 
 static enum status admit_answer(struct net_frame *frame, const struct wire_flow_answer *wire,
                                 uint32_t *index, uint32_t *row)
@@ -233,11 +250,12 @@ static enum status admit_answer(struct net_frame *frame, const struct wire_flow_
     }
     const struct workflow *flow = net_flow(net, *index);
     *row = find_row(flow, wire->row);
-    bool is_asked = *row != WORKFLOW_NONE && flow->rows[*row].state == WORKFLOW_ROW_OPEN &&
-                    wire->node < flow->nodes_count && workflow_is_op(flow, wire->node) &&
-                    workflow_instance(flow, *row, wire->node)->state == WORKFLOW_ASKED &&
-                    workflow_instance(flow, *row, wire->node)->has_asked;
-    return is_asked ? STATUS_OK
+    bool is_op = *row != WORKFLOW_NONE && wire->node < flow->nodes_count &&
+                 workflow_is_op(flow, wire->node);
+    bool is_asked = is_op && flow->rows[*row].state == WORKFLOW_ROW_OPEN &&
+                    workflow_instance(flow, *row, wire->node)->state == WORKFLOW_ASKED;
+    return is_op && net_flow_was_asked(flow, *row, wire->node) &&
+                   (is_asked || was_answered(flow, *row, wire->node)) ? STATUS_OK
                     : net_frame_fault(frame, STATUS_BAD_NODE_UNKNOWN, WIRE_FIELD_NODE, wire->node,
                                       0);
 }
@@ -252,14 +270,18 @@ enum status net_flow_answer_intake(struct net_frame *frame)
     TRY(admit_answer(frame, &wire, &index, &row));
     struct workflow *flow = net_flow(net, index);
     uint32_t max_tokens = flow->nodes[wire.node].max_tokens;
+    /* A second answer would write over this one before the scheduler has seen it. */
+    flow->rows[row].asked[wire.node / 64] &= ~(UINT64_C(1) << wire.node % 64);
+    net_kept_flow_note(net, index);
+    if (was_answered(flow, row, wire.node)) {
+        return STATUS_OK;
+    }
     if (wire.failed == 0) {
         const struct workflow_text text = {(const char *)wire.text, wire.text_bytes, false};
         const struct workflow_literal literal = {.parts = &text, .parts_count = 1};
         count = net_flow_encode(net, &literal, workflow_value(flow, row, wire.node), max_tokens);
     }
     bool is_too_long = count == UINT32_MAX;
-    /* A second answer would write over this one before the scheduler has seen it. */
-    workflow_instance(flow, row, wire.node)->has_asked = false;
     net_flow_command(net, index,
                      (struct command){.kind = COMMAND_WORKFLOW_ANSWER, .row = row,
                                       .node = wire.node, .tokens_count = is_too_long ? 0 : count,

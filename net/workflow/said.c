@@ -56,6 +56,19 @@ static bool ends_after(const struct workflow *flow, const struct workflow_said *
     return net_said_run(flow, &next).count == 0;
 }
 
+static bool pieces_are_known(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    const struct workflow_node *of = &flow->nodes[node];
+    bool is_known = true;
+    for (uint32_t i = 0; is_known && i < of->pieces_count; i++) {
+        uint32_t operand = flow->pieces[of->pieces_first + i].node;
+        is_known = operand == WORKFLOW_NONE || flow->nodes[operand].kind == WORKFLOW_INPUT ||
+                   workflow_instance(flow, row, flow->nodes[operand].same_as)->state ==
+                       WORKFLOW_KNOWN;
+    }
+    return is_known;
+}
+
 bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node)
 {
     const struct workflow_node *of = &flow->nodes[node];
@@ -65,14 +78,19 @@ bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node)
     if (of->kind != WORKFLOW_TEXT) {
         return workflow_instance(flow, row, of->same_as)->state == WORKFLOW_KNOWN;
     }
-    bool is_known = true;
-    for (uint32_t i = 0; is_known && i < of->pieces_count; i++) {
-        uint32_t operand = flow->pieces[of->pieces_first + i].node;
-        is_known = operand == WORKFLOW_NONE || flow->nodes[operand].kind == WORKFLOW_INPUT ||
-                   workflow_instance(flow, row, flow->nodes[operand].same_as)->state ==
-                       WORKFLOW_KNOWN;
+    return pieces_are_known(flow, row, node);
+}
+
+bool net_said_can_go_on(const struct workflow *flow)
+{
+    const struct workflow_said *said = &flow->emit.said;
+    enum workflow_row_state state = flow->rows[said->row].state;
+    bool has_begun = state == WORKFLOW_ROW_OPEN || state == WORKFLOW_ROW_DONE;
+    if (said->kind == WORKFLOW_SAYS_ASK) {
+        return has_begun && pieces_are_known(flow, said->row, said->index);
     }
-    return is_known;
+    return said->kind == WORKFLOW_SAYS_NOTHING ||
+           (has_begun && net_said_is_known(flow, said->row, flow->outputs[said->index]));
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

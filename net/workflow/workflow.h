@@ -15,6 +15,8 @@
 /* ---- frames of a client ---------------------------------------------------------------------- */
 
 MUST_CHECK enum status net_flow_open_intake(struct net_frame *frame);
+/* A FLOW_OPEN that a core before this one has accepted, into this slot, which is INTAKE. */
+MUST_CHECK enum status net_flow_open_again(struct net_frame *frame, uint32_t index);
 MUST_CHECK enum status net_flow_row_intake(struct net_frame *frame);
 MUST_CHECK enum status net_flow_answer_intake(struct net_frame *frame);
 /* FLOW_CLOSE and FLOW_CANCEL. */
@@ -61,10 +63,17 @@ static inline uint32_t net_flows_count(const struct net *net)
 }
 /* The open workflow of this connection with this id, or WORKFLOW_NONE. */
 uint32_t net_flow_find(const struct net *net, uint32_t connection, uint64_t flow_id);
+/* Of the tokens of a column. */
+uint64_t net_flow_column_digest(const struct workflow *flow, struct workflow_span column);
 void net_flow_attach(struct net *net, uint32_t index, uint32_t connection);
 void net_flow_detach(struct net *net, uint32_t index);
 /* The client is back with the same FLOW_OPEN. */
 void net_flow_resume(struct net *net, uint32_t index, uint32_t connection);
+/* An ASK of it was sent to the client, and no ANSWER has come. */
+static inline bool net_flow_was_asked(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    return (flow->rows[row].asked[node / 64] >> node % 64 & 1) != 0;
+}
 /* True when its client could still come back for it. */
 bool net_flow_is_kept(const struct net *net, const struct workflow *flow);
 /* Asks sched to do something about the workflow. */
@@ -85,6 +94,8 @@ struct workflow_span net_flow_room(const struct workflow *flow, uint32_t value_t
 struct workflow_run net_said_run(const struct workflow *flow, struct workflow_said *said);
 /* True when the node has a value for this row. */
 bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node);
+/* True when all that the rest of what is being said is composed of is known. */
+bool net_said_can_go_on(const struct workflow *flow);
 /* The next frame of what is being said, at `bytes`, of at most `room` bytes: how many; 0 where not
  * even one token fits. said->kind is NOTHING after the last one. */
 uint32_t net_said_frame(struct net *net, struct workflow *flow, uint8_t *bytes, uint32_t room);

@@ -31,6 +31,7 @@ struct sim_client {
     uint64_t moved;                 /* bytes, in and out */
     uint32_t idle_turns;            /* in a row, without a byte moved */
     bool is_silent;                 /* an attacker that says nothing */
+    uint32_t blamed;                /* cores that died while they acted on its frames */
     bool excused;                   /* it has given the server a reason to close the connection */
     uint32_t connects;              /* so far */
     bool has_session;               /* with calls that go on over the next connection */

@@ -357,8 +357,12 @@ bool sim_pass(struct sim *sim)
         sim_core_again(sim);
     }
     sim->is_in_pass = true;
+    sim_core_may_die_at_a_store(sim);
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
+    sim_stores_disarm();
     sim->is_in_pass = false;
+    sim->moved = NULL;
+    sim->was_at_a_store = false;
     sim->deaths_in_a_row = 0;
     sim_lockstep_compare(sim);
     sim->pass++;
@@ -458,6 +462,7 @@ enum sim_outcome sim_run_body(struct sim *sim, struct tape *tape, void (*body)(s
         body(sim);
     }
     set_alarm(0);
+    sim_stores_disarm();
     running = NULL;
     return sim->failure.invariant == INVARIANT_NONE ? SIM_CLEAN : SIM_FAILED;
 }

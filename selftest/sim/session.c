@@ -52,6 +52,7 @@ void sim_client_connect(struct sim *sim, uint32_t index)
     client->peer = peer;
     client->state = SIM_GREETING;
     client->excused = sim->swarm.excuses_all;
+    client->blamed = 0;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
     client->strays = 0;

@@ -91,6 +91,11 @@ struct sim {
     uint32_t deaths_in_a_row;       /* of cores that have ended no pass */
     bool is_building;               /* one that takes over */
     bool was_killed;                /* the last one */
+    bool is_in_world;               /* stores to kept memory are not the core's */
+    uint32_t stores_left;           /* of the core, until it dies, where stores.c is armed */
+    bool was_at_a_store;            /* a death since the last pass that has ended */
+    bool is_garbled;                /* has been */
+    struct sim_peer *moved;         /* by the last transfer of a pass, of which it may not know */
     bool knows_canary[SIM_ENGINES_MAX];     /* for it, */
     uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
     struct program left[SIM_PROGRAMS_MAX];      /* by the last core that had ended a pass */
@@ -193,11 +198,22 @@ void sim_lockstep_compare(struct sim *sim);
 /* deaths/core.c */
 /* Called wherever the core may die: at each call of the world. It dies there, or not. */
 void sim_core_may_die(struct sim *sim);
+/* Called before the core does something: it dies at a store to kept memory, or not. */
+void sim_core_may_die_at_a_store(struct sim *sim);
+_Noreturn void sim_core_dies(struct sim *sim);
 /* Another one takes over. */
 void sim_core_again(struct sim *sim);
 /* What each program has had, as the core dies; another one has taken over and must say the same. */
 void sim_programs_leave(struct sim *sim);
 void sim_programs_meet(struct sim *sim);
+
+/* deaths/store.c */
+/* The core will die before a store to kept memory, if there are as many until it is disarmed. */
+void sim_stores_arm(struct sim *sim);
+void sim_stores_disarm(void);
+
+/* deaths/garble.c */
+void sim_may_garble(struct sim *sim);
 
 /* deaths/writer.c */
 /* The writer has all that is marked on its disk, in this moment or a later one. */

@@ -140,7 +140,9 @@ static int64_t receive(struct sim *sim, struct sim_peer *peer, void *bytes, uint
     if (limit == 0) {
         return WORLD_EAGAIN;
     }
+    sim->is_in_world = true;
     uint32_t count = get(&peer->to_server, bytes, limit);
+    sim->is_in_world = false;
     sim->counts.bytes_received += is_counted(peer) ? count : 0;
     peer->taken += count;
     return count;
@@ -182,6 +184,7 @@ static int64_t end_transfer(struct sim *sim, struct sim_peer *peer, int64_t coun
 {
     sim_core_may_die(sim);
     peer->is_in_doubt = false;
+    sim->moved = peer;
     return count;
 }
 

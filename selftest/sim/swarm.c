@@ -301,6 +301,14 @@ static void draw_prefixes(struct sim *sim)
 }
 
 #define OFTEN 400       /* calls of the world for a death, where they are to be many */
+#define STORES_OFTEN 16 /* passes */
+#define GARBLES_OFTEN 3 /* deaths */
+
+/* Where it is on at all. */
+static uint32_t rate_if(const struct sim *sim, enum sim_fault fault, uint32_t rate)
+{
+    return sim->swarm.rate[fault] > 0 ? rate : 0;
+}
 
 static void draw_faults(struct sim *sim)
 {
@@ -317,6 +325,8 @@ static void draw_faults(struct sim *sim)
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
         if (i == SIM_FAULT_GIVEN_UP) {
             sim->swarm.rate[i] *= 8;        /* it ends the run's work */
+        } else if (i == SIM_FAULT_STORE) {
+            sim->swarm.rate[i] *= 8;        /* it takes a pass a hundred times as long */
         } else if (i == SIM_FAULT_CORE) {
             sim->swarm.rate[i] *= 64;       /* there are many calls of the world in a pass */
         }
@@ -327,6 +337,8 @@ static void draw_faults(struct sim *sim)
     }
     if (sim->tape->deaths > 0) {
         sim->swarm.rate[SIM_FAULT_CORE] = OFTEN;
+        sim->swarm.rate[SIM_FAULT_STORE] = rate_if(sim, SIM_FAULT_STORE, STORES_OFTEN);
+        sim->swarm.rate[SIM_FAULT_GARBLE] = rate_if(sim, SIM_FAULT_GARBLE, GARBLES_OFTEN);
         sim->swarm.rate[SIM_FAULT_SCRIBBLE] = 0;    /* it goes with no death (deaths/core.c) */
     }
 }

@@ -158,6 +158,8 @@ static const char *fill(struct flow_record *record, struct source_memory *memory
     struct workflow *w = record->workflow;
     memory->source.operands = memory->operands;
     memory->source.texts = memory->texts;
+    memory->source.lists = w->values;       /* there are no rows */
+    memory->source.lists_bytes = record->table.limits.value_tokens * sizeof *w->values;
     fill_texts(&memory->source, memory->texts, flow);
     if (!fill_nodes(w, &memory->source, memory->operands, flow)) {
         *node = w->nodes_count;
@@ -176,14 +178,15 @@ static bool take_record(struct flow_record *record)
     struct memory_plan plan = {0};
     struct arena arena;
     workflow_table_plan_memory(&plan, &limits);
-    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t bytes = memory_plan_bytes(&plan, MEMORY_CORE) +
+                     memory_plan_bytes(&plan, MEMORY_KEPT);
     record->memory = aligned_alloc(ARENA_ALIGN_BYTES, bytes);
     if (record->memory == NULL) {
         return false;
     }
     memset(record->memory, 0, bytes);
     arena_init(&arena, record->memory, bytes);
-    workflow_table_init(&record->table, &limits, &arena);
+    workflow_table_init(&record->table, &limits, &arena, &arena);
     record->workflow = &record->table.workflows[workflow_take(&record->table, 0)];
     return true;
 }

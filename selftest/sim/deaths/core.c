@@ -5,20 +5,21 @@
  * open; of others clients come back or give up. The oracle knows no deaths: every token must be
  * right and come once, whatever core it comes from.
  *
- * Between two calls of the world a death is as one at the second: nothing but memory changes there.
- * What of kept memory may be torn then is for unit net/kept.
+ * Between two calls of the world nothing but memory changes: there a death is one at a store
+ * (store.c). What is garbage is for unit net/kept.
  * Not with a worker that scribbles: the next core may take its word that the step of the last one
- * is done. Workflows die with their core: their clients open them again, and send the rows again
- * that have no end.
+ * is done.
  */
 #include <string.h>
 #include <sys/mman.h>
 
+#include "net/kept/connections.h"
 #include "net/kept/progress.h"
 #include "selftest/sim/sim.h"
 
 #define DEATHS_MAX 64       /* of a run: one that dies for ever is for the keeper to end */
-#define DEATHS_IN_A_ROW_MAX 2       /* and connections stay: as in net/kept/connections.c */
+#define DEATHS_IN_A_ROW_MAX 2       /* and connections stay: as in net/kept/take_up.c, */
+#define BLAMED_MAX 2                /* and this, too */
 
 static bool may_die(const struct sim *sim)
 {
@@ -27,11 +28,24 @@ static bool may_die(const struct sim *sim)
            sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
 }
 
+_Noreturn void sim_core_dies(struct sim *sim)
+{
+    sim_stores_disarm();
+    sim->is_in_pass = false;
+    longjmp(sim->core_death, 1);
+}
+
 void sim_core_may_die(struct sim *sim)
 {
     if (may_die(sim) && sim_fault(sim, SIM_FAULT_CORE)) {
-        sim->is_in_pass = false;
-        longjmp(sim->core_death, 1);
+        sim_core_dies(sim);
+    }
+}
+
+void sim_core_may_die_at_a_store(struct sim *sim)
+{
+    if (may_die(sim) && sim_fault(sim, SIM_FAULT_STORE)) {
+        sim_stores_arm(sim);
     }
 }
 
@@ -57,20 +71,37 @@ static void excuse_places(struct sim *sim)
     }
 }
 
+/* One whose frames two cores died of may be closed. */
+static void blame(struct sim *sim)
+{
+    const struct net_kept_head *head = sim->loop.net.kept.head;
+    bool is_known = head != NULL && head->acting > 0 && head->acting <= SIM_CONNECTIONS_MAX;
+    int32_t handle = is_known ? sim->kept_handles[head->acting - 1] : 0;
+    if (handle == 0 || sim->was_killed) {
+        return;
+    }
+    struct sim_client *client = &sim->clients[sim->peers[handle - SIM_LISTENERS].client];
+    client->excused = client->excused || ++client->blamed == BLAMED_MAX;
+}
+
 /* The kernel closes what it had open and is not kept. A core that cannot know how much of a stream
  * has moved may close it, and one whose predecessors have ended no pass, all. */
 static void close_others(struct sim *sim)
 {
     sim->was_killed = sim_choose(sim, 2) == 1;
     sim->deaths_in_a_row += !sim->was_killed;
+    blame(sim);
     bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX;
+    if (sim->moved != NULL && sim->moved->listener == SIM_LISTENER_UNIX) {
+        sim->moved->is_in_doubt = true;
+    }
+    sim->moved = NULL;
     for (uint32_t i = 0; i < sim->peers_seen; i++) {
         struct sim_peer *peer = &sim->peers[i];
         if (!peer->in_use || !peer->accepted || peer->server_closed) {
             continue;
         }
-        bool has_workflow = sim_flows_open(sim, peer->client) > 0;
-        if (!peer->is_kept || peer->is_in_doubt || is_desperate || has_workflow) {
+        if (!peer->is_kept || peer->is_in_doubt || is_desperate) {
             sim->clients[peer->client].excused = true;
         }
         if (peer->is_held) {
@@ -98,7 +129,9 @@ static void build(struct sim *sim)
     sim->arena.used_bytes = 0;
     sim->arena.sealed = false;
     sim->is_building = sim->is_in_pass = true;
+    sim_core_may_die_at_a_store(sim);
     sim_build_loop(sim);
+    sim_stores_disarm();
     sim->is_building = sim->is_in_pass = false;
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
         if (sim->knows_canary[i]) {
@@ -118,6 +151,7 @@ void sim_core_again(struct sim *sim)
     sim_poison_forget(sim);
     sim->skipped_us = 0;
     sim->orders.core_restarts++;
+    sim_may_garble(sim);
     build(sim);
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
         sim_worker_leave(sim, &sim->engines[i]);

@@ -237,15 +237,6 @@ void sim_flow_take_ask(struct sim *sim, uint32_t client, const struct wire_flow_
 
 /* ---- ROW_DONE, FLOW_DONE --------------------------------------------------------------------- */
 
-static bool has_lambda(const struct sim_graph *graph)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        any = any || graph->nodes[i].wire.kind == WIRE_NODE_LAMBDA;
-    }
-    return any;
-}
-
 /* True when something that is no fault of the workflow can have ended it, or a row, so. */
 static bool may_end(const struct sim *sim, const struct sim_flow *flow, enum status status)
 {
@@ -259,7 +250,7 @@ static bool may_fail(const struct sim *sim, const struct sim_flow *flow, enum st
 {
     const struct options *options = &sim->options;
     uint64_t waited_us = sim->loop.now_us - flow->since_us;
-    uint64_t lambda_us = has_lambda(&flow->graph) ? options->workflow_lambda.number : 0;
+    uint64_t lambda_us = sim_graph_asks(&flow->graph) ? options->workflow_lambda.number : 0;
     uint64_t call_us = options->limits_call_deadline.number;
     bool is_late = (lambda_us > 0 && waited_us >= lambda_us) ||
                    (call_us > 0 && waited_us >= call_us);

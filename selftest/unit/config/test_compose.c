@@ -46,9 +46,11 @@ static void begin(uint32_t pieces, uint32_t tokens)
     const struct workflow_limits limits = {.workflows = 1, .nodes = WORKFLOW_NODES_MAX,
                                            .pieces = pieces, .tokens = tokens, .rows = 1,
                                            .value_tokens = 16384};
-    workflow_table_init(&table, &limits, test_arena());
+    workflow_table_init(&table, &limits, test_arena(), test_arena());
     flow = &table.workflows[workflow_take(&table, 0)];
-    source = (struct workflow_source){.operands = operands, .texts = texts};
+    source = (struct workflow_source){.operands = operands, .texts = texts,
+                                      .lists = flow->values,
+                                      .lists_bytes = limits.value_tokens * sizeof(uint32_t)};
     encoded = 0;
 }
 
@@ -299,7 +301,7 @@ static void test_compose_needs_room_for_its_lists(void **state)
 {
     begin(64, 256);
     for (uint32_t values = 0; values < 64; values++) {
-        table.limits.value_tokens = values;
+        source.lists_bytes = values * sizeof(uint32_t);
         memset(flow->values, 0x5a, 256);
         source.texts_count = source.operands_count = flow->nodes_count = 0;
         node(WORKFLOW_LLM);

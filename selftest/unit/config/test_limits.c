@@ -59,7 +59,7 @@ static void test_limits_of_admission_fit_the_tables(void **state)
     assert_int_equal(limits.preauth_per_address, 2);
     assert_int_equal(limits.calls_per_program, 256);
     assert_int_equal(limits.frames_per_pass, 3);
-    assert_int_equal(limits.commands, 256 * 3 + 256 + 8);
+    assert_int_equal(limits.commands, 256 * 3 + 2 * (256 + 8));
 }
 
 static void test_limits_defaults(void **state)
@@ -82,7 +82,7 @@ static void test_limits_defaults(void **state)
     assert_int_equal(limits.retain_drop_us, 600000000);
     assert_int_equal(limits.frame_bytes, 65536);
     assert_int_equal(limits.send_bytes, 65536);
-    assert_int_equal(limits.commands, 256 * 8 + 256 + 8);
+    assert_int_equal(limits.commands, 256 * 8 + 2 * (256 + 8));
     assert_int_equal(limits.bytes_per_pass, 65536);
     assert_int_equal(limits.preauth, 16);
     assert_int_equal(limits.preauth_per_address, 4);
@@ -183,7 +183,7 @@ static void test_limits_defaults_yield_to_fewer_calls(void **state)
     assert_int_equal(limits.standby_calls, 0);
     assert_int_equal(limits.calls_per_connection, 5);
     assert_int_equal(limits.step_tokens, 256 + 5);
-    assert_int_equal(limits.commands, 256 * 8 + 5 + 8);
+    assert_int_equal(limits.commands, 256 * 8 + 2 * (5 + 8));
     assert_status(STATUS_OK, DERIVE("limits.calls=5", "sched.batch=3"));
     assert_int_equal(limits.standby_calls, 2);
     assert_int_equal(limits.step_tokens, 256 + 3 + 2);
@@ -307,7 +307,7 @@ static void test_limits_largest_of_everything_fits_32_bits(void **state)
     assert_int_equal(limits.blocks_per_call, 131072);
     assert_int_equal(limits.kv_blocks, 2 * 1024u * 32768u);
     assert_int_equal(limits.frame_bytes, 4u * 1048576u + 4096u);
-    assert_int_equal(limits.commands, 65536u * 8u + 1048576u + 8u);
+    assert_int_equal(limits.commands, 65536u * 8u + 2u * (1048576u + 8u));
     assert_int_equal(limits.text_page_bytes, 1048576u * 224u + 16384u);
 }
 

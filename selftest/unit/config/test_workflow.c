@@ -23,7 +23,7 @@ static int setup(void **state)
         quotas.of[QUOTA_WORKFLOWS][i] = (struct quota_bounds){.max = UINT32_MAX};
     }
     quotas.of[QUOTA_WORKFLOWS][1].min = quotas.of[QUOTA_WORKFLOWS][2].min = 1;
-    workflow_table_init(&table, &limits, test_arena());
+    workflow_table_init(&table, &limits, test_arena(), test_arena());
     quota_bind(&table.quota, &quotas, QUOTA_WORKFLOWS);
     return 0;
 }

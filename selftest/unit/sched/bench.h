@@ -99,7 +99,7 @@ static inline struct bench *bench_start_kv(const struct sched_settings *settings
     const struct workflow_limits flows = {
         .workflows = settings->workflow.workflows, .nodes = BENCH_NODES, .pieces = BENCH_PIECES,
         .tokens = BENCH_LITERALS, .rows = BENCH_FLOW_ROWS, .value_tokens = BENCH_VALUES};
-    workflow_table_init(&bench.workflows, &flows, arena);
+    workflow_table_init(&bench.workflows, &flows, arena, arena);
     exchange_init(&bench.exchange,
                   &(struct exchange_counts){.commands = BENCH_COMMANDS, .calls = BENCH_CALLS,
                                             .workflows = settings->workflow.workflows},

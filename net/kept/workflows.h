@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What: open workflows, for the successor of a core that dies: what FLOW_OPEN said, the rows, and
+ * how much of them their clients have been told. Columns lie in the workflow's values, which cores
+ * share, as do the values of instances and how they ended (sched/workflow/kept_end.h). Calls that
+ * were open are made again. Only net/ includes this.
+ *
+ * Not kept: workflows that have ended, and rows that wait on record for a client to ask again.
+ */
+#include "net/kept/connections.h"
+#include "net/net.h"
+
+struct net_kept_row {               /* written once, when the row is given */
+    uint64_t request;               /* as in struct workflow_row, down to `heads` */
+    uint32_t number, nodes_first;
+    struct workflow_span values;
+    struct workflow_span columns[WORKFLOW_INPUTS_MAX];
+    struct workflow_span heads[WORKFLOW_INPUTS_MAX];
+    uint64_t check;                 /* digest of all above, and of the columns' tokens */
+};
+
+struct net_kept_told {              /* what the client has been told of a row */
+    uint64_t row;                   /* check word of its record; 0: there is no row */
+    uint64_t digest;
+    uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];
+    uint64_t asked[WORKFLOW_NODES_MAX / 64];
+    uint32_t arrival, is_awaited;
+};
+
+struct net_kept_flow_version {      /* what a pass has made of the workflow */
+    uint64_t turn;                  /* counted for each slot: the newer one has the larger */
+    uint64_t number;                /* of that pass of its connection */
+    uint64_t domain;
+    uint64_t request;               /* digest of FLOW_OPEN's payload, */
+    uint32_t request_bytes;         /* so long */
+    uint32_t connection;            /* CALL_NONE: the client is away, and this holds at once */
+    uint32_t gid;
+    bool is_there, is_closed;       /* not there: the slot has no workflow that is kept */
+    char key_id[WIRE_KEY_ID_BYTES];
+    uint64_t key_print;             /* as in struct net_kept_peer */
+    struct workflow_emit emit;
+    uint64_t check;                 /* digest of all above, and of `told` */
+    struct net_kept_told told[WORKFLOW_ROWS_MAX];
+};
+
+struct net_kept_flow {
+    struct net_kept_flow_version versions[2];
+};
+
+void net_kept_flows_plan_memory(struct memory_plan *plan, const struct limits *limits);
+void net_kept_flows_init(struct net *net, struct arena *kept);
+
+/* ---- while the core lives -------------------------------------------------------------------- */
+
+/* The payload of the FLOW_OPEN that has filled this slot. */
+void net_kept_flow_begin(struct net *net, uint32_t index, const uint8_t *payload, uint32_t bytes);
+/* A row was given, in this place. */
+void net_kept_flow_row(struct net *net, uint32_t index, uint32_t place);
+/* Something of it has changed: from the commit of its connection on. O(1). */
+void net_kept_flow_note(struct net *net, uint32_t index);
+/* Writes what was noted of the connection's workflows, for the version that is written next. */
+void net_kept_flows_write(struct net *net, uint32_t connection);
+/* Its client is away, and may come back: at once. */
+void net_kept_flow_leave(struct net *net, uint32_t index);
+/* It is over: from the commit of its connection on, or at once if it has none. */
+void net_kept_flow_end(struct net *net, uint32_t index);
+/* The check words of all workflows of the connection, as one. */
+uint64_t net_kept_flows_mark(const struct net *net, uint32_t connection);
+void net_kept_flows_check(const struct net *net);
+
+/* ---- for its successor (take_up_flows.c) ----------------------------------------------------- */
+
+/* After connections were taken up. */
+void net_kept_flows_take_up(struct net *net);
+/* True while frames of the connection are not acted on: rows of its workflows have not begun. */
+bool net_kept_flows_wait(const struct net *net, const struct net_connection *connection);
+/* Once a pass, after frames were acted on: workflows whose rows had begun before it speak again.
+ * O(workflows). */
+void net_kept_flows_settle(struct net *net);
+/* True when one of them is about to. */
+bool net_kept_flows_are_due(const struct net *net);
+
+const struct net_kept_flow_version *net_kept_flow_last(const struct net_kept_flow *kept);
+bool net_kept_flow_is_whole(const struct net *net, const struct net_kept_flow_version *version);
+struct net_kept_row *net_kept_row(const struct net *net, uint32_t index, uint32_t place);
+/* Its record, and the tokens of its columns, are as they were. */
+bool net_kept_row_is_whole(const struct net *net, uint32_t index, uint32_t place);
+uint8_t *net_kept_flow_payload(const struct net *net, uint32_t index);
