@@ -309,13 +309,16 @@ static void check_end(struct sim *sim, const struct sim_call *call, const struct
 }
 
 /* The text of a call is that of its tokens; if it ended early, without what waited. The caller of a
- * call that was sent again may have more from the last time: a beginning of the whole text. */
+ * call that was sent again may have more from the last time: a beginning of the whole text. So may
+ * one whose last token a core has told that died before the call's end: it goes on, and may be
+ * cancelled. */
 static void check_text(struct sim *sim, const struct sim_call *call,
                        const struct agx_event *event)
 {
     char wanted[SIM_TEXT_BYTES];
     bool is_early = event->finish > AGX_FINISH_STOP_TEXT;
-    bool may_be_longer = is_early && call->is_resent;
+    bool has_all = sim->orders.core_restarts > 0 && call->received == call->expected;
+    bool may_be_longer = is_early && (call->is_resent || has_all);
     uint32_t tokens = may_be_longer ? call->expected : call->received;
     uint32_t bytes =
         call->wants_text ? sim_words_text(call, tokens, !is_early || may_be_longer, wanted) : 0;

@@ -92,9 +92,9 @@ struct sim {
     bool is_building;               /* one that takes over */
     bool was_killed;                /* the last one */
     bool is_in_world;               /* stores to kept memory are not the core's */
+    bool aims_at_records;           /* of connections: others do not count */
     uint32_t stores_left;           /* of the core, until it dies, where stores.c is armed */
     bool was_at_a_store;            /* a death since the last pass that has ended */
-    bool is_garbled;                /* has been */
     struct sim_peer *moved;         /* by the last transfer of a pass, of which it may not know */
     bool knows_canary[SIM_ENGINES_MAX];     /* for it, */
     uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
