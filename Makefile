@@ -98,7 +98,7 @@ LAB_OBJ := $(call objects,$(wildcard tools/lab/*.c tools/lab/*/*.c)) $(TRACE_OBJ
 LAB_LIB := $(O)/liblab.a
 # The same holds for the simulator.
 SIM_OBJ := $(call objects,$(wildcard selftest/sim/*.c selftest/sim/*/*.c) \
-    selftest/fake/fake_engine.c \
+    selftest/fake/fake_engine.c selftest/fake/store_trap.c \
     selftest/fake/gguf_file.c $(wildcard selftest/fake/naive_*.c selftest/fake/sched_view.c)) \
     $(COMMAND_LINE_OBJ)
 

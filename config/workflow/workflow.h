@@ -29,6 +29,7 @@
 #include "config/base/arena.h"
 #include "config/base/call.h"
 #include "config/base/heap.h"
+#include "config/workflow/emit.h"
 #include "config/workflow/limits.h"
 
 #define WORKFLOW_NONE         UINT32_MAX
@@ -120,6 +121,7 @@ struct workflow_row {
     uint32_t calls, shared, fetched;
     bool goes_on;                   /* GIVEN: a core that died had it, and may have ends of it */
     /* net's (net/workflow/). */
+    uint64_t life;                  /* no other row of this place has had the same */
     bool is_awaited;                /* its client is there, and has no ROW_DONE of it yet */
     uint64_t asked[WORKFLOW_NODES_MAX / 64];    /* bits: ASK was sent, and no ANSWER has come */
     uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];   /* bits */
@@ -200,25 +202,7 @@ struct workflow {
     uint64_t calls, shared, fetched;
 
     /* net's (net/workflow/). */
-    struct workflow_emit {
-        bool ok_sent, is_resumed, cancel_sent;
-        bool is_noted;              /* what has changed waits for the commit (net/kept) */
-        bool is_taken_up;           /* from a core that died: until all rows have begun again no
-                                       frame of the client is acted on */
-        uint64_t linger_until_us;   /* when a client that is away has lost it; 0: not known yet */
-        struct workflow_said {      /* what is being sent, in one or several frames */
-            enum { WORKFLOW_SAYS_NOTHING, WORKFLOW_SAYS_VALUE, WORKFLOW_SAYS_ASK } kind;
-            uint32_t row, index;    /* in `rows`; in `outputs`, or in `nodes` */
-            uint32_t token, bytes;  /* sent so far */
-            uint32_t piece, at;     /* where the next token is: piece of a node, and token in it */
-            uint32_t held_bytes;    /* part of a character, whose rest may follow */
-            char held[4];
-        } said;
-        uint32_t ask_next;          /* the instance after the one that was asked last */
-        uint32_t rows;              /* sums over the rows that have got ROW_DONE */
-        uint64_t calls, shared, fetched, digest;
-        uint32_t next, prev;        /* circular list of the connection's workflows */
-    } emit;
+    struct workflow_emit emit;
 };
 
 struct workflow_table {

@@ -10,7 +10,7 @@
  * Replies have a number of their own, REPLIES_LAYOUT: they may be in a file, which the next version
  * is to read. A file of another layout is refused. A change of theirs is one of kept memory, too.
  *
- * records: 49a30d27c3cd7529
+ * records: aa3fc6f20a1e3d4d
  * replies: 50b84d9b04cbe11e
  */
 #include "config/base/fnv.h"
@@ -34,6 +34,7 @@ uint64_t net_kept_layout(void)
         LAYOUT, sizeof(struct net_kept_head), sizeof(struct net_kept_connection),
         sizeof(struct net_progress), sizeof(struct net_reply), NET_REPLY_CHUNK,
         WIRE_HEADER_BYTES, sizeof(struct net_kept_flow), sizeof(struct net_kept_row),
+        sizeof(struct workflow_kept_end),
     };
     return fnv_add_words(FNV_START, sizes, sizeof sizes);
 }

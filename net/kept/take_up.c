@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a core goes on with what the one before it has left: replies, connections, and calls.
+ * What: a core goes on with what the one before it has left: replies, connections, calls, and
+ * workflows (take_up_flows.c).
  *
  * A call whose connection stays goes on by itself. One whose connection is lost goes on when its
  * client sends it again: it gets the tokens that it had as a part of a reply. Either way only their
@@ -10,8 +11,8 @@
  *
  * Death: a core may die here, too. What it has done until then is done again by the next one.
  * Poison: frames that cores have died of twice are not tried a third time; and if successors die
- * before they have ended a pass, the next one keeps no connection. Cores that were killed do not
- * count.
+ * before they have ended a pass, the next one keeps no connection and no workflow. Cores that were
+ * killed do not count.
  * Bounds: O(connections * keys), all kept tokens, the bytes of a move.
  */
 #include <string.h>
@@ -30,6 +31,11 @@
 #define ATTEMPTS_MAX 2
 
 /* ---- connections ----------------------------------------------------------------------------- */
+
+static bool may_stay(const struct net *net)
+{
+    return net->kept.head->attempts <= ATTEMPTS_MAX;
+}
 
 /* Moves that were under way have ended; all places are within the buffers. */
 static bool is_sane(struct net *net, uint32_t index)
@@ -119,7 +125,7 @@ static void take_up_connection(struct net *net, uint32_t index)
     if (net->kept.head->acting == index + 1) {
         count_death(net->kept.head, kept);
     }
-    int32_t handle = net->kept.head->attempts <= ATTEMPTS_MAX && is_sane(net, index) &&
+    int32_t handle = may_stay(net) && is_sane(net, index) &&
                      kept->deaths < DEATHS_MAX
                          ? net->world->recall(net->world->self, index, &found) : WORLD_ECLOSED;
     uint32_t key = net_kept_find_key(net, kept->peer.key_id, kept->peer.domain,
@@ -295,6 +301,6 @@ void net_take_up(struct net *net, bool was_killed)
     for (uint32_t slot = 0; slot < net->calls->count; slot++) {
         take_up_call(net, slot);
     }
-    net_kept_flows_take_up(net);
+    net_kept_flows_take_up(net, may_stay(net));
     verify(net);
 }

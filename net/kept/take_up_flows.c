@@ -65,7 +65,8 @@ static void restore_row(struct net *net, uint32_t index, uint32_t place,
     *row = (struct workflow_row){
         .state = WORKFLOW_ROW_GIVEN, .number = kept->number, .request = kept->request,
         .arrival = told->arrival, .values = kept->values, .nodes_first = kept->nodes_first,
-        .is_awaited = told->is_awaited, .digest = told->digest, .goes_on = true};
+        .is_awaited = told->is_awaited, .digest = told->digest, .goes_on = true,
+        .life = kept->life};
     memcpy(row->asked, told->asked, sizeof row->asked);
     memcpy(row->outputs_sent, told->outputs_sent, sizeof row->outputs_sent);
     memcpy(row->columns, kept->columns, sizeof row->columns);
@@ -93,10 +94,11 @@ static void number_rows(struct workflow *flow, const struct net_kept_flow_versio
     }
 }
 
-/* False: it lacks a row that its client waits for. */
+/* False: it lacks a row that its client waits for. One that is away sends it again. */
 static bool restore_rows(struct net *net, uint32_t index,
                          const struct net_kept_flow_version *version)
 {
+    bool is_away = !is_here(net, version);
     struct workflow *flow = net_flow(net, index);
     for (uint32_t place = 0; place < flow->rows_max; place++) {
         const struct net_kept_told *told = &version->told[place];
@@ -104,13 +106,13 @@ static bool restore_rows(struct net *net, uint32_t index,
                         net_kept_row_is_whole(net, index, place);
         if (is_whole) {
             restore_row(net, index, place, told);
-        } else if (told->row != 0 && told->is_awaited) {
+        } else if (told->row != 0 && told->is_awaited && !is_away) {
             return false;
         }
     }
     number_rows(flow, version);
     const struct workflow_said *said = &flow->emit.said;
-    return said->kind == WORKFLOW_SAYS_NOTHING ||
+    return is_away || said->kind == WORKFLOW_SAYS_NOTHING ||
            flow->rows[said->row].state == WORKFLOW_ROW_GIVEN;
 }
 
@@ -139,17 +141,25 @@ bool net_kept_flows_wait(const struct net *net, const struct net_connection *con
     return any;
 }
 
+/* Each output that the client has had is known. */
+static bool row_is_as_told(const struct workflow *flow, uint32_t row)
+{
+    const uint64_t *sent = flow->rows[row].outputs_sent;
+    bool is_known = true;
+    for (uint32_t output = 0; is_known && output < flow->outputs_count; output++) {
+        is_known = (sent[output / 64] >> output % 64 & 1) == 0 ||
+                   net_said_is_known(flow, row, flow->outputs[output]);
+    }
+    return is_known;
+}
+
 /* What its client was told of it is as it was; it is not where a value is lost by garbage, or rows
  * have ended before they could begin again: with the engine. */
 static bool is_as_told(const struct workflow *flow)
 {
     bool is_as_told = net_said_can_go_on(flow);
-    for (uint32_t row = 0; row < flow->rows_max; row++) {
-        const struct workflow_row *its = &flow->rows[row];
-        for (uint32_t i = 0; its->goes_on && i < WORKFLOW_OUTPUTS_MAX / 64; i++) {
-            is_as_told = is_as_told &&
-                         (its->state != WORKFLOW_ROW_DONE || its->outputs_sent[i] == 0);
-        }
+    for (uint32_t row = 0; is_as_told && row < flow->rows_max; row++) {
+        is_as_told = !flow->rows[row].is_awaited || row_is_as_told(flow, row);
     }
     return is_as_told;
 }
@@ -158,24 +168,29 @@ static void settle(struct net *net, uint32_t index)
 {
     struct workflow *flow = net_flow(net, index);
     flow->emit.is_taken_up = false;
-    if (flow->connection == CALL_NONE) {
-        return;
-    }
-    if (!is_as_told(flow)) {
-        net_connection_close(net, flow->connection);
-        return;
-    }
     if (flow->emit.cancel_sent && !is_over(flow)) {
         net_flow_command(net, index, (struct command){.kind = COMMAND_WORKFLOW_CANCEL});
     }
-    exchange_workflow_news(net->exchange, index);
+    if (flow->connection != CALL_NONE && is_as_told(flow)) {
+        exchange_workflow_news(net->exchange, index);
+    } else if (flow->connection != CALL_NONE) {
+        net_connection_close(net, flow->connection);
+    }
+}
+
+/* It speaks again once all of its connection's workflows may: what had come before the death may be
+ * for any of them. */
+static bool is_due(const struct net *net, const struct workflow *flow)
+{
+    uint32_t connection = flow->connection;
+    return flow->state != WORKFLOW_FREE && flow->emit.is_taken_up && has_begun(flow) &&
+           (connection == CALL_NONE || !net_kept_flows_wait(net, &net->connections[connection]));
 }
 
 void net_kept_flows_settle(struct net *net)
 {
     for (uint32_t i = 0; i < net_flows_count(net); i++) {
-        struct workflow *flow = net_flow(net, i);
-        if (flow->state != WORKFLOW_FREE && flow->emit.is_taken_up && has_begun(flow)) {
+        if (is_due(net, net_flow(net, i))) {
             settle(net, i);
         }
     }
@@ -185,8 +200,7 @@ bool net_kept_flows_are_due(const struct net *net)
 {
     bool any = false;
     for (uint32_t i = 0; i < net_flows_count(net); i++) {
-        const struct workflow *flow = net_flow(net, i);
-        any = any || (flow->state != WORKFLOW_FREE && flow->emit.is_taken_up && has_begun(flow));
+        any = any || is_due(net, net_flow(net, i));
     }
     return any;
 }
@@ -265,9 +279,13 @@ static void take_up(struct net *net, uint32_t index)
     }
 }
 
-void net_kept_flows_take_up(struct net *net)
+void net_kept_flows_take_up(struct net *net, bool may_stay)
 {
     for (uint32_t i = 0; i < net_flows_count(net); i++) {
-        take_up(net, i);
+        if (may_stay) {
+            take_up(net, i);
+        } else {
+            net_kept_flow_end(net, i);
+        }
     }
 }

@@ -10,7 +10,8 @@
  *
  * Death: a version counts when its check word is right, a row when its own is, which the version
  * names. A place that a row has left is used again in a later pass, so the version that has
- * forgotten it holds by then.
+ * forgotten it holds by then; but for a row on record of a workflow without a client, which may
+ * yield in the pass in which that comes back. It is lost then.
  *
  * Bounds: a version is O(rows); a row, its columns.
  */
@@ -110,16 +111,19 @@ void net_kept_flow_begin(struct net *net, uint32_t index, const uint8_t *payload
 
 void net_kept_flow_row(struct net *net, uint32_t index, uint32_t place)
 {
-    const struct workflow_row *row = &net_flow(net, index)->rows[place];
+    struct workflow_row *row = &net_flow(net, index)->rows[place];
     struct net_kept_row *kept = net_kept_row(net, index, place);
-    memset(kept, 0, sizeof *kept);
-    kept->request = row->request;
-    kept->number = row->number;
-    kept->nodes_first = row->nodes_first;
-    kept->values = row->values;
-    memcpy(kept->columns, row->columns, sizeof kept->columns);
-    memcpy(kept->heads, row->heads, sizeof kept->heads);
-    kept->check = check_of_row(net, index, kept);
+    struct net_kept_row next;
+    memset(&next, 0, sizeof next);
+    next.life = row->life = kept->life + 1;
+    next.request = row->request;
+    next.number = row->number;
+    next.nodes_first = row->nodes_first;
+    next.values = row->values;
+    memcpy(next.columns, row->columns, sizeof next.columns);
+    memcpy(next.heads, row->heads, sizeof next.heads);
+    next.check = check_of_row(net, index, &next);
+    memcpy(kept, &next, sizeof next);
 }
 
 void net_kept_flow_note(struct net *net, uint32_t index)

@@ -12,6 +12,7 @@
 #include "net/net.h"
 
 struct net_kept_row {               /* written once, when the row is given */
+    uint64_t life;                  /* counted for each place */
     uint64_t request;               /* as in struct workflow_row, down to `heads` */
     uint32_t number, nodes_first;
     struct workflow_span values;
@@ -71,8 +72,8 @@ void net_kept_flows_check(const struct net *net);
 
 /* ---- for its successor (take_up_flows.c) ----------------------------------------------------- */
 
-/* After connections were taken up. */
-void net_kept_flows_take_up(struct net *net);
+/* After connections were taken up. `may_stay`: none of them is known to end cores. */
+void net_kept_flows_take_up(struct net *net, bool may_stay);
 /* True while frames of the connection are not acted on: rows of its workflows have not begun. */
 bool net_kept_flows_wait(const struct net *net, const struct net_connection *connection);
 /* Once a pass, after frames were acted on: workflows whose rows had begun before it speak again.

@@ -53,20 +53,13 @@ static bool begin_ask(struct workflow *flow)
     return false;
 }
 
-/* The first output of the row that is known and was not sent. Of a row that is over, those without
- * a value count as sent. */
+/* The first output of the row that is known and was not sent. */
 static bool begin_value(struct workflow *flow, uint32_t index)
 {
     struct workflow_row *row = &flow->rows[index];
     for (uint32_t output = 0; output < flow->outputs_count; output++) {
-        if (was_sent(row, output)) {
-            continue;
-        }
-        bool is_known = net_said_is_known(flow, index, flow->outputs[output]);
-        if (is_known || row->state == WORKFLOW_ROW_DONE) {
+        if (!was_sent(row, output) && net_said_is_known(flow, index, flow->outputs[output])) {
             mark_sent(row, output);
-        }
-        if (is_known) {
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_VALUE, .row = index,
                                                      .index = output};
             return true;
@@ -235,18 +228,22 @@ static bool send_next(struct net *net, uint32_t index, bool *is_all)
 
 bool net_workflow_send(struct net *net, uint32_t index, uint64_t now_us)
 {
-    uint32_t generation = net_flow(net, index)->generation;
-    bool is_all = false;
+    const struct workflow *flow = net_flow(net, index);
+    const struct workflow_emit before = flow->emit;
+    uint32_t generation = flow->generation;
+    bool is_all = false, has_sent = false;
     net->emit_us = now_us;
-    if (net_flow(net, index)->emit.is_taken_up) {
+    if (before.is_taken_up) {
         return true;
     }
-    net_kept_flow_note(net, index);
     while (send_next(net, index, &is_all)) {
-        const struct workflow *flow = net_flow(net, index);
+        has_sent = true;
         if (flow->generation != generation || flow->connection == CALL_NONE) {
             return true;
         }
+    }
+    if (has_sent || memcmp(&flow->emit, &before, sizeof before) != 0) {
+        net_kept_flow_note(net, index);
     }
     return is_all;
 }

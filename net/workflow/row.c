@@ -230,13 +230,21 @@ enum status net_flow_row_intake(struct net_frame *frame)
 
 /* ---- ANSWER ---------------------------------------------------------------------------------- */
 
-/* The core before this one has acted on the same bytes, and died before it could say so: the value
- * is known, and the question is still noted as open. */
+static bool is_known(const struct workflow *flow, uint32_t row, uint32_t node)
+{
+    return workflow_instance(flow, row, node)->state == WORKFLOW_KNOWN;
+}
+
+/* The core before this one has acted on the same bytes, and died before it could say so: there is a
+ * value, or the answer was that there is none, and the question is still noted as open. */
 static bool was_answered(const struct workflow *flow, uint32_t row, uint32_t node)
 {
     enum workflow_row_state state = flow->rows[row].state;
+    const struct workflow_instance *instance = workflow_instance(flow, row, node);
+    bool has_failed = instance->state == WORKFLOW_FAILED &&
+                      instance->status == STATUS_GONE_CANCELLED;
     return (state == WORKFLOW_ROW_OPEN || state == WORKFLOW_ROW_DONE) &&
-           workflow_instance(flow, row, node)->state == WORKFLOW_KNOWN;
+           (is_known(flow, row, node) || has_failed);
 }
 
 static enum status admit_answer(struct net_frame *frame, const struct wire_flow_answer *wire,
@@ -273,7 +281,7 @@ enum status net_flow_answer_intake(struct net_frame *frame)
     /* A second answer would write over this one before the scheduler has seen it. */
     flow->rows[row].asked[wire.node / 64] &= ~(UINT64_C(1) << wire.node % 64);
     net_kept_flow_note(net, index);
-    if (was_answered(flow, row, wire.node)) {
+    if (is_known(flow, row, wire.node)) {
         return STATUS_OK;
     }
     if (wire.failed == 0) {

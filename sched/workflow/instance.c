@@ -377,9 +377,6 @@ static void begin_instances(struct workflow *flow, uint32_t row, const uint64_t 
         if (!workflow_is_op(flow, n) || recall_value(of)) {
             continue;
         }
-        if (!flow->rows[row].goes_on) {
-            sched_forget_end(of);
-        }
         for (uint64_t left = flow->nodes[n].columns; left != 0; left &= left - 1) {
             rows &= equal[__builtin_ctzll(left)];
         }

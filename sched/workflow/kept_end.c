@@ -8,8 +8,7 @@
 static uint64_t check_of(struct sched_instance of, const struct workflow_kept_end *end)
 {
     const struct workflow_row *row = &of.flow->rows[of.row];
-    const uint64_t words[] = {of.flow->domain, of.flow->request, row->request,
-                              (uint64_t)row->number << 32 | of.node,
+    const uint64_t words[] = {of.flow->domain, of.flow->request, row->life, of.node,
                               (uint64_t)end->status << 32 | end->value_tokens};
     uint64_t digest = fnv_add_words(FNV_START, words, sizeof words);
     return fnv_add_words(digest, workflow_value(of.flow, of.row, of.node),

@@ -20,6 +20,7 @@
 
 #include "config/access.h"
 #include "kvmem/block.h"
+#include "selftest/fake/store_trap.h"
 #include "selftest/sim/sim.h"
 
 #define ARENA_BYTES_MAX  (UINT64_C(512) << 20)      /* mapped, not populated */
@@ -359,7 +360,7 @@ bool sim_pass(struct sim *sim)
     sim->is_in_pass = true;
     sim_core_may_die_at_a_store(sim);
     bool goes_on = loop_pass(&sim->loop, &sim->orders, listeners);
-    sim_stores_disarm();
+    store_trap_disarm();
     sim->is_in_pass = false;
     sim->moved = NULL;
     sim->was_at_a_store = false;
@@ -462,7 +463,7 @@ enum sim_outcome sim_run_body(struct sim *sim, struct tape *tape, void (*body)(s
         body(sim);
     }
     set_alarm(0);
-    sim_stores_disarm();
+    store_trap_disarm();
     running = NULL;
     return sim->failure.invariant == INVARIANT_NONE ? SIM_CLEAN : SIM_FAILED;
 }

@@ -93,8 +93,9 @@ struct sim {
     bool was_killed;                /* the last one */
     bool is_in_world;               /* stores to kept memory are not the core's */
     bool aims_at_records;           /* of connections: others do not count */
-    uint32_t stores_left;           /* of the core, until it dies, where stores.c is armed */
+    uint32_t stores_left;           /* of the core, until it dies, where store.c is armed */
     bool was_at_a_store;            /* a death since the last pass that has ended */
+    bool is_garbled;                /* what is kept of workflows, in this run */
     struct sim_peer *moved;         /* by the last transfer of a pass, of which it may not know */
     bool knows_canary[SIM_ENGINES_MAX];     /* for it, */
     uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
@@ -208,9 +209,9 @@ void sim_programs_leave(struct sim *sim);
 void sim_programs_meet(struct sim *sim);
 
 /* deaths/store.c */
-/* The core will die before a store to kept memory, if there are as many until it is disarmed. */
+/* The core will die before a store to kept memory, if there are as many before the trap is disarmed
+ * (selftest/fake/store_trap.h). */
 void sim_stores_arm(struct sim *sim);
-void sim_stores_disarm(void);
 
 /* deaths/garble.c */
 void sim_may_garble(struct sim *sim);

@@ -6,7 +6,8 @@
  * right and come once, whatever core it comes from.
  *
  * Between two calls of the world nothing but memory changes: there a death is one at a store
- * (store.c). What is garbage is for unit net/kept.
+ * (store.c). Garbage is in what is kept of workflows alone (garble.c); elsewhere it is for unit
+ * net/kept.
  * Not with a worker that scribbles: the next core may take its word that the step of the last one
  * is done.
  */
@@ -15,6 +16,7 @@
 
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
+#include "selftest/fake/store_trap.h"
 #include "selftest/sim/sim.h"
 
 #define DEATHS_MAX 64       /* of a run: one that dies for ever is for the keeper to end */
@@ -30,7 +32,7 @@ static bool may_die(const struct sim *sim)
 
 _Noreturn void sim_core_dies(struct sim *sim)
 {
-    sim_stores_disarm();
+    store_trap_disarm();
     sim->is_in_pass = false;
     longjmp(sim->core_death, 1);
 }
@@ -131,7 +133,7 @@ static void build(struct sim *sim)
     sim->is_building = sim->is_in_pass = true;
     sim_core_may_die_at_a_store(sim);
     sim_build_loop(sim);
-    sim_stores_disarm();
+    store_trap_disarm();
     sim->is_building = sim->is_in_pass = false;
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
         if (sim->knows_canary[i]) {

@@ -11,15 +11,20 @@
 
 struct area { void *base; uint64_t bytes; };
 
-/* Of this slot: two versions, rows, FLOW_OPEN, values, and how instances have ended. */
+/* Of this slot: two versions, what the last one says of rows, rows, FLOW_OPEN, values, and how
+ * instances have ended. */
 static struct area draw_area(struct sim *sim, uint32_t index)
 {
     const struct net *net = &sim->loop.net;
     const struct workflow_limits *of = &sim->limits.workflow;
     const struct workflow *flow = &sim->loop.workflows.workflows[index];
+    struct net_kept_flow *kept = &net->kept.flows[index];
+    struct net_kept_flow_version *last =
+        &kept->versions[net_kept_flow_last(kept) == &kept->versions[1]];
     uint64_t rows = of->rows, frame_bytes = sim->limits.frame_bytes;
     const struct area areas[] = {
-        {&net->kept.flows[index], sizeof *net->kept.flows},
+        {kept, sizeof *kept},
+        {last->told, rows * sizeof last->told[0]},
         {&net->kept.rows[index * rows], rows * sizeof *net->kept.rows},
         {net->kept.payloads + index * frame_bytes, frame_bytes},
         {flow->values, of->value_tokens * sizeof *flow->values},
@@ -28,7 +33,7 @@ static struct area draw_area(struct sim *sim, uint32_t index)
     return areas[sim_choose(sim, sizeof areas / sizeof *areas)];
 }
 
-/* One that is in use, if one of a few is. Most of the memory has never been; what comes first is. */
+/* One that is in use, if one of a few is. Most of the memory has never been. */
 static uint64_t *draw_word(struct sim *sim, uint32_t index)
 {
     uint64_t *word = NULL;
@@ -56,6 +61,7 @@ void sim_may_garble(struct sim *sim)
         return;
     }
     sim_say(sim, "what is kept of workflows has garbage");
+    sim->is_garbled = true;
     for (uint32_t i = 0; i < sim->limits.workflow.workflows; i++) {
         if (sim->loop.workflows.workflows[i].state != WORKFLOW_FREE && sim_choose(sim, 2) == 0) {
             garble_flow(sim, i);

@@ -221,6 +221,10 @@ void sim_flow_take_ask(struct sim *sim, uint32_t client, const struct wire_flow_
                 flow->graph.nodes[frame->node].wire.kind == WIRE_NODE_LAMBDA,
             "node %u is asked, and is no lambda", frame->node);
     struct sim_flow_said *said = &row->asks[frame->node];
+    if (said->is_whole && sim->is_garbled) {    /* the answer may be lost */
+        *said = (struct sim_flow_said){0};
+        row->is_answered[frame->node] = false;
+    }
     uint32_t bytes = sim_flow_argument(sim, flow, row, frame->node, text);
     REQUIRE(bytes != UINT32_MAX, "row %u: lambda %u is asked, and cannot be", frame->row,
             frame->node);

@@ -3,18 +3,15 @@
  * Goal: a core may die before any of its stores to kept memory, in a pass or while it takes over:
  * connections stay, and a client gets each frame once and in order. What is torn in a record beyond
  * that, or is garbage, costs connections; on those that stay each call ends, with the right tokens.
- * Method: cores one after the other over the same kept memory, in one fake world. Kept memory is
- * read-only while one runs: each store faults, is counted, and is let through alone, by the trap
- * flag of the processor. One of them does not come back. The token at place i of call c is always
- * FIXTURE_BYTE(c + i).
+ * Method: cores one after the other over the same kept memory, in one fake world. Each store is
+ * counted (selftest/fake/store_trap.h), and one of them does not come back. The token at place i of
+ * call c is always FIXTURE_BYTE(c + i).
  */
 #include <setjmp.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #define TEST_ARENA_BYTES (1u << 20)     /* zeroed for each core */
 
+#include "selftest/fake/store_trap.h"
 #include "selftest/unit/draw.h"
 #include "selftest/unit/net/net_client.h"
 
@@ -22,7 +19,6 @@
 #include "net/kept/progress.h"
 
 #define KEPT_WORDS (1u << 13)
-#define TRAP_FLAG  0x100
 #define OPEN_MAX   3
 #define RECORDS_STORES 24               /* about as many as a pass makes */
 #define DAMAGES    1000
@@ -43,54 +39,22 @@ static sigjmp_buf death;
 static volatile uint64_t stores, stores_max;        /* so far; then it dies */
 static volatile bool aims_at_records;   /* only those to the records of connections count */
 
-static void protect(int protection)
+static void on_store(void *context, const uint8_t *at)
 {
-    ASSERT(mprotect(kept, sizeof kept, protection) == 0);
-}
-
-static void on_store(int number, siginfo_t *info, void *context)
-{
-    ucontext_t *at = context;
-    uintptr_t address = (uintptr_t)info->si_addr, base = (uintptr_t)kept;
-    if (address < base || address >= base + sizeof kept) {
-        signal(number, SIG_DFL);        /* a fault of ours: it comes again */
-        return;
-    }
-    protect(PROT_READ | PROT_WRITE);
-    bool counts = !aims_at_records || (address >= (uintptr_t)fixture.net.kept.of &&
-                                       address < (uintptr_t)fixture.net.kept.head);
+    (void)context;
+    bool counts = !aims_at_records || (at >= (const uint8_t *)fixture.net.kept.of &&
+                                       at < (const uint8_t *)fixture.net.kept.head);
     if (counts && stores++ == stores_max) {
         siglongjmp(death, 1);
     }
-    at->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
 }
-
-static void on_step(int number, siginfo_t *info, void *context)
-{
-    (void)number;
-    (void)info;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
-    protect(PROT_READ);
-}
-
-static struct sigaction old_fault, old_step;
 
 static void arm(uint64_t most)
 {
-    const struct sigaction fault = {.sa_sigaction = on_store, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    const struct sigaction step = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     stores = 0;
     stores_max = most;
-    sigaction(SIGSEGV, &fault, &old_fault);
-    sigaction(SIGTRAP, &step, &old_step);
-    protect(PROT_READ);
-}
-
-static void disarm(void)
-{
-    protect(PROT_READ | PROT_WRITE);
-    sigaction(SIGSEGV, &old_fault, NULL);
-    sigaction(SIGTRAP, &old_step, NULL);
+    store_trap_arm(&(struct store_trap){.base = (uint8_t *)kept, .bytes = sizeof kept,
+                                        .on_store = on_store});
 }
 
 /* ---- cores ----------------------------------------------------------------------------------- */
@@ -114,12 +78,12 @@ static bool dies_in(void (*act)(void), uint64_t most)
 {
     arm(most);
     if (sigsetjmp(death, 1) != 0) {
-        disarm();
+        store_trap_disarm();
         deaths++;
         return true;
     }
     act();
-    disarm();
+    store_trap_disarm();
     survivors_stores = stores > 0 && !aims_at_records ? stores : survivors_stores;
     return false;
 }
