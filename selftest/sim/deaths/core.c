@@ -142,6 +142,15 @@ static void build(struct sim *sim)
     }
 }
 
+/* One whose predecessors have ended no pass takes no workflow up: they may have died of one. */
+static void check_desperate(struct sim *sim)
+{
+    SIM_REQUIRE(sim, sim->loop.net.kept.head->attempts <= DEATHS_IN_A_ROW_MAX ||
+                         sim_workflows_open(sim) == 0,
+                INVARIANT_WORKFLOW, "%u cores have died of what is kept, and a workflow is there",
+                sim->loop.net.kept.head->attempts);
+}
+
 void sim_core_again(struct sim *sim)
 {
     sim_say(sim, "the core dies, and another one takes over");
@@ -155,6 +164,7 @@ void sim_core_again(struct sim *sim)
     sim->orders.core_restarts++;
     sim_may_garble(sim);
     build(sim);
+    check_desperate(sim);
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
         sim_worker_leave(sim, &sim->engines[i]);
         sim->memory.engines[i].beat_us = sim->loop.now_us;
