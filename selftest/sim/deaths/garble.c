@@ -6,7 +6,7 @@
 #include "net/kept/workflows.h"
 #include "selftest/sim/sim.h"
 
-#define WORDS_MAX 8
+#define WORDS_BITS 4
 #define DRAWS_MAX 16
 
 struct area { void *base; uint64_t bytes; };
@@ -46,9 +46,10 @@ static uint64_t *draw_word(struct sim *sim, uint32_t index)
     return word;
 }
 
+/* Mostly a word or two: more of them hide each other. */
 static void garble_flow(struct sim *sim, uint32_t index)
 {
-    for (uint32_t i = 1 + sim_choose(sim, WORDS_MAX); i > 0; i--) {
+    for (uint32_t i = 1 + sim_choose(sim, 1u << sim_choose(sim, WORDS_BITS)); i > 0; i--) {
         uint64_t *word = draw_word(sim, index);
         *word = sim_choose(sim, 2) == 0 ? *word ^ UINT64_C(1) << sim_choose(sim, 64)
                                         : sim_choose(sim, 64);
