@@ -378,6 +378,30 @@ static void test_connection_in_doubt_is_closed_by_a_later_core_too(void **state)
     assert_true(deaths > 0);
 }
 
+/* A core dies of frames, and the next one while it takes over, at any store: that is no second
+ * death of these frames. Only where it has just counted the first one is it counted again. */
+static void test_death_while_a_core_takes_over_is_not_the_clients(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t lost = 0;
+    bool dies = true;
+    deaths = 0;
+    for (uint32_t store = 0; dies; store++) {
+        begin(state);
+        uint32_t peer = open_client(f);
+        net_kept_act(&f->net, 0);
+        fixture_goes_on = true;
+        aims_at_records = false;
+        dies = dies_in(build_core, store);
+        if (dies) {
+            build_core();
+        }
+        fixture_pass(f);
+        lost += fake_client_is_closed(&f->fake, peer);
+    }
+    assert_true(deaths > 10 && lost <= 1);
+}
+
 /* Where no check word is, either: the next core lives. */
 static void test_garbage_anywhere_ends_no_core(void **state)
 {
@@ -452,6 +476,8 @@ int main(void)
             test_any_garbled_word_costs_a_connection_and_no_call_on_one_that_stays, begin, end),
         cmocka_unit_test_setup_teardown(
             test_connection_in_doubt_is_closed_by_a_later_core_too, begin, end),
+        cmocka_unit_test_setup_teardown(
+            test_death_while_a_core_takes_over_is_not_the_clients, begin, end),
         cmocka_unit_test_setup_teardown(test_garbage_anywhere_ends_no_core, begin, end),
         cmocka_unit_test_setup_teardown(
             test_call_that_finds_no_engine_ends_failed_and_its_connection_stays, begin, end),
