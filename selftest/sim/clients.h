@@ -39,7 +39,8 @@ struct sim_client {
     uint64_t calls_number;
     uint32_t calls_open, answers_due, pongs_due, cancels_sent;
     uint64_t ping_next, pong_next;
-    uint32_t strays;                /* frames of its workflows that may come too late */
+    uint32_t strays;                /* frames of its workflows that may come too late; */
+    uint32_t odd_answers;           /* of them, ANSWERs that are refused in any case */
 };
 
 /* A call as its client knows it. */

@@ -55,7 +55,7 @@ void sim_client_connect(struct sim *sim, uint32_t index)
     client->blamed = 0;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
-    client->strays = 0;
+    client->strays = client->odd_answers = 0;
     sim_say(sim, "client %u connects%s", index, client->is_hostile ? ", a hostile one"
             : client->is_operator ? ", an operator"
             : client->has_session ? ", and goes on"

@@ -215,6 +215,7 @@ static void send_odd_answer(struct sim *sim, const struct sim_flow *flow)
         .flow_id = flow->flow_id, .row = is_answered ? row->number : UINT32_MAX, .node = node,
         .text = (const uint8_t *)"b", .text_bytes = 1};
     send_answer(sim, flow, &frame);
+    client_at(sim, flow->client)->odd_answers++;
 }
 
 /* ---- a connection ---------------------------------------------------------------------------- */

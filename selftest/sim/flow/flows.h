@@ -135,6 +135,9 @@ void sim_flow_take_ask(struct sim *sim, uint32_t client, const struct wire_flow_
 void sim_flow_take_row_done(struct sim *sim, uint32_t client,
                             const struct wire_flow_row_done *frame);
 void sim_flow_take_flow_done(struct sim *sim, uint32_t client, const struct wire_flow_done *frame);
+/* A call of it, or a question, may have met its deadline: a row can share what began before it, so
+ * its workflow must have been open for long enough. */
+bool sim_flow_is_late(const struct sim *sim, const struct sim_flow *flow);
 /* ROWs that were sent and have neither ROW_DONE nor an ERROR that names them. */
 uint32_t sim_flow_rows_due(const struct sim_flow *flow);
 /* A workflow that is over is gone once each of its rows has an answer. */

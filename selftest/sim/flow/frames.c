@@ -103,11 +103,30 @@ static void take_row_error(struct sim *sim, struct sim_flow *flow, const struct 
     sim_flow_end_if_told(flow);
 }
 
+/* An ANSWER that was asked for, and comes in time, is taken. */
+static bool may_refuse_answer(const struct sim *sim, const struct sim_flow *flow)
+{
+    return flow == NULL || !flow->is_open || flow->is_over || flow->is_cancelled ||
+           sim_has_failed(sim) || sim->orders.drain || sim_flow_is_late(sim, flow);
+}
+
+static void take_answer_error(struct sim *sim, struct sim_client *own, const struct sim_flow *flow)
+{
+    if (!may_refuse_answer(sim, flow)) {
+        REQUIRE(own->odd_answers > 0, "client %u: an ANSWER that was asked for is refused",
+                (uint32_t)(own - sim->clients));
+        own->odd_answers--;
+    }
+}
+
 /* ANSWER, FLOW_CLOSE and FLOW_CANCEL cross with the end of what they are about. */
 static void take_late_error(struct sim *sim, uint32_t client, const struct wire_fault *fault)
 {
     struct sim_client *own = &sim->clients[client];
     bool is_answer = fault->frame_type == WIRE_ANSWER;
+    if (is_answer) {
+        take_answer_error(sim, own, sim_flow_find(sim, client, fault->call_id));
+    }
     REQUIRE(own->strays > 0 && (fault->status == STATUS_BAD_FLOW_UNKNOWN ||
                                 (is_answer && fault->status == STATUS_BAD_NODE_UNKNOWN)),
             "%s is refused: %s", wire_type_name(fault->frame_type), status_text(fault->status));

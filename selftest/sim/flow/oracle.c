@@ -241,6 +241,15 @@ void sim_flow_take_ask(struct sim *sim, uint32_t client, const struct wire_flow_
 
 /* ---- ROW_DONE, FLOW_DONE --------------------------------------------------------------------- */
 
+bool sim_flow_is_late(const struct sim *sim, const struct sim_flow *flow)
+{
+    const struct options *options = &sim->options;
+    uint64_t waited_us = sim->loop.now_us - flow->since_us;
+    uint64_t lambda_us = sim_graph_asks(&flow->graph) ? options->workflow_lambda.number : 0;
+    uint64_t call_us = options->limits_call_deadline.number;
+    return (lambda_us > 0 && waited_us >= lambda_us) || (call_us > 0 && waited_us >= call_us);
+}
+
 /* True when something that is no fault of the workflow can have ended it, or a row, so. */
 static bool may_end(const struct sim *sim, const struct sim_flow *flow, enum status status)
 {
@@ -252,13 +261,8 @@ static bool may_end(const struct sim *sim, const struct sim_flow *flow, enum sta
 /* A row can share what began before it: its workflow must have been open for long enough. */
 static bool may_fail(const struct sim *sim, const struct sim_flow *flow, enum status status)
 {
-    const struct options *options = &sim->options;
-    uint64_t waited_us = sim->loop.now_us - flow->since_us;
-    uint64_t lambda_us = sim_graph_asks(&flow->graph) ? options->workflow_lambda.number : 0;
-    uint64_t call_us = options->limits_call_deadline.number;
-    bool is_late = (lambda_us > 0 && waited_us >= lambda_us) ||
-                   (call_us > 0 && waited_us >= call_us);
-    return may_end(sim, flow, status) || (status == STATUS_GONE_DEADLINE && is_late) ||
+    return may_end(sim, flow, status) ||
+           (status == STATUS_GONE_DEADLINE && sim_flow_is_late(sim, flow)) ||
            (status == STATUS_DEVICE_POISON && flow->deaths_alone >= CALL_DEATHS_MAX) ||
            (flow->spoilt >= CALL_FAULTS_MAX && (flow->excuses >> status & 1) != 0);
 }
