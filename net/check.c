@@ -8,8 +8,8 @@
 #include "net/connection.h"
 #include "net/kept/connections.h"
 #include "net/kept/progress.h"
-#include "net/kept/workflows.h"
 #include "net/kept/replies.h"
+#include "net/kept/workflows.h"
 #include "net/workflow/workflow.h"
 
 static void check_order(const struct net *net)

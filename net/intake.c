@@ -24,8 +24,8 @@
 #include "net/auth/proxy.h"
 #include "net/auth/refusals.h"
 #include "net/cancel.h"
-#include "net/kept/workflows.h"
 #include "net/kept/progress.h"
+#include "net/kept/workflows.h"
 #include "net/open_calls.h"
 #include "net/workflow/workflow.h"
 

@@ -14,7 +14,7 @@
  * Not kept: connections that are not open yet or fail. Their clients connect again, as after a
  * break.
  *
- * Bounds: a commit is O(1).
+ * Bounds: a commit is O(its workflows, and the rows of those that have changed).
  */
 #include "net/kept/connections.h"
 

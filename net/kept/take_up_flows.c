@@ -34,7 +34,7 @@ static bool holds(const struct net *net, const struct net_kept_flow_version *ver
  * number has grown: it is wiped. */
 static struct net_kept_flow_version *choose(const struct net *net, struct net_kept_flow *kept)
 {
-    uint32_t last = kept->versions[1].turn > kept->versions[0].turn;
+    uint32_t last = net_kept_flow_last(kept);
     for (uint32_t i = 0; i < 2; i++) {
         struct net_kept_flow_version *version = &kept->versions[last ^ i];
         if (net_kept_flow_is_whole(net, version) && holds(net, version)) {
@@ -96,9 +96,8 @@ static void number_rows(struct workflow *flow, const struct net_kept_flow_versio
 
 /* False: it lacks a row that its client waits for. One that is away sends it again. */
 static bool restore_rows(struct net *net, uint32_t index,
-                         const struct net_kept_flow_version *version)
+                         const struct net_kept_flow_version *version, bool is_away)
 {
-    bool is_away = !is_here(net, version);
     struct workflow *flow = net_flow(net, index);
     for (uint32_t place = 0; place < flow->rows_max; place++) {
         const struct net_kept_told *told = &version->told[place];
@@ -144,10 +143,9 @@ bool net_kept_flows_wait(const struct net *net, const struct net_connection *con
 /* Each output that the client has had is known. */
 static bool row_is_as_told(const struct workflow *flow, uint32_t row)
 {
-    const uint64_t *sent = flow->rows[row].outputs_sent;
     bool is_known = true;
     for (uint32_t output = 0; is_known && output < flow->outputs_count; output++) {
-        is_known = (sent[output / 64] >> output % 64 & 1) == 0 ||
+        is_known = !net_flow_was_sent(flow, row, output) ||
                    net_said_is_known(flow, row, flow->outputs[output]);
     }
     return is_known;
@@ -208,7 +206,8 @@ bool net_kept_flows_are_due(const struct net *net)
 /* ---- a workflow ------------------------------------------------------------------------------ */
 
 /* Fills the record, which is INTAKE. */
-static bool restore(struct net *net, uint32_t index, const struct net_kept_flow_version *version)
+static bool restore(struct net *net, uint32_t index, const struct net_kept_flow_version *version,
+                    bool is_away)
 {
     struct net_frame frame = {
         .net = net, .connection = version->connection, .type = WIRE_FLOW_OPEN,
@@ -224,7 +223,7 @@ static bool restore(struct net *net, uint32_t index, const struct net_kept_flow_
     flow->emit.linger_until_us = 0;
     flow->emit.is_taken_up = true;
     flow->may_ask = flow->may_stream = true;
-    return restore_rows(net, index, version);
+    return restore_rows(net, index, version, is_away);
 }
 
 /* Its client is away. False: it could not come in any more. */
@@ -236,10 +235,7 @@ static bool let_go_on(struct net *net, uint32_t index, const struct net_kept_flo
                         ? config_access_allows(&net->settings.access, (uint32_t)version->domain,
                                                &version->gid, 1)
                         : version->key_print == 0 || key != NET_KEY_NONE;
-    for (uint32_t row = 0; row < flow->rows_max; row++) {
-        flow->rows[row].is_awaited = false;
-        memset(flow->rows[row].asked, 0, sizeof flow->rows[row].asked);
-    }
+    net_flow_await_none(flow);
     flow->emit = (struct workflow_emit){0};
     flow->key = key;
     flow->gid = version->gid;
@@ -264,15 +260,15 @@ static void take_up(struct net *net, uint32_t index)
     if (version == NULL || !version->is_there) {
         return;
     }
-    uint32_t connection = is_here(net, version) ? version->connection : CALL_NONE;
+    bool is_away = !is_here(net, version);
     if (!workflow_take_slot(net->workflows, index, version->domain)) {
         net_kept_flow_end(net, index);
         return;
     }
-    bool goes_on = restore(net, index, version) &&
-                   (connection != CALL_NONE || let_go_on(net, index, version));
+    bool goes_on = restore(net, index, version, is_away) &&
+                   (!is_away || let_go_on(net, index, version));
     if (goes_on) {
-        begin(net, index, connection);
+        begin(net, index, is_away ? CALL_NONE : version->connection);
     } else {
         net_kept_flow_end(net, index);
         workflow_release(net->workflows, index);

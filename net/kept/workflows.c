@@ -57,14 +57,10 @@ uint8_t *net_kept_flow_payload(const struct net *net, uint32_t index)
     return net->kept.payloads + (uint64_t)index * net->settings.limits->frame_bytes;
 }
 
-const struct net_kept_flow_version *net_kept_flow_last(const struct net_kept_flow *kept)
-{
-    return &kept->versions[kept->versions[1].turn > kept->versions[0].turn];
-}
-
 static const struct net_kept_flow_version *last_of(const struct net *net, uint32_t index)
 {
-    return net_kept_flow_last(&net->kept.flows[index]);
+    const struct net_kept_flow *kept = &net->kept.flows[index];
+    return &kept->versions[net_kept_flow_last(kept)];
 }
 
 /* ---- check words: never 0 -------------------------------------------------------------------- */
@@ -135,10 +131,10 @@ void net_kept_flow_note(struct net *net, uint32_t index)
 
 static struct net_kept_told told_of(const struct net *net, uint32_t index, uint32_t place)
 {
-    const struct workflow_row *row = &net_flow(net, index)->rows[place];
+    const struct workflow *flow = net_flow(net, index);
+    const struct workflow_row *row = &flow->rows[place];
     struct net_kept_told told = {0};
-    if (row->state == WORKFLOW_ROW_GIVEN || row->state == WORKFLOW_ROW_OPEN ||
-        row->state == WORKFLOW_ROW_DONE) {
+    if (row->state == WORKFLOW_ROW_GIVEN || net_flow_has_begun(flow, place)) {
         told.row = net_kept_row(net, index, place)->check;
         told.digest = row->digest;
         told.arrival = row->arrival;
@@ -169,8 +165,8 @@ static void fill(const struct net *net, uint32_t index, struct net_kept_flow_ver
 static void write_version(struct net *net, uint32_t index, bool is_there, uint32_t connection)
 {
     struct net_kept_flow *kept = &net->kept.flows[index];
-    const struct net_kept_flow_version *last = net_kept_flow_last(kept);
-    struct net_kept_flow_version *version = &kept->versions[last == &kept->versions[0]];
+    uint32_t last = net_kept_flow_last(kept);
+    struct net_kept_flow_version *version = &kept->versions[1 - last];
     uint32_t by = net_flow(net, index)->connection;
     memset(version, 0, sizeof *version);            /* padding is digested, too */
     if (is_there) {
@@ -181,7 +177,7 @@ static void write_version(struct net *net, uint32_t index, bool is_there, uint32
     }
     version->connection = connection;
     version->number = connection != CALL_NONE ? net_kept_next_version(net, connection) : 0;
-    version->turn = last->turn + 1;
+    version->turn = kept->versions[last].turn + 1;
     version->check = check_of_version(net, version);
     net_flow(net, index)->emit.is_noted = false;
 }

@@ -82,7 +82,11 @@ void net_kept_flows_settle(struct net *net);
 /* True when one of them is about to. */
 bool net_kept_flows_are_due(const struct net *net);
 
-const struct net_kept_flow_version *net_kept_flow_last(const struct net_kept_flow *kept);
+/* Which of the two versions was written last. */
+static inline uint32_t net_kept_flow_last(const struct net_kept_flow *kept)
+{
+    return kept->versions[1].turn > kept->versions[0].turn;
+}
 bool net_kept_flow_is_whole(const struct net *net, const struct net_kept_flow_version *version);
 struct net_kept_row *net_kept_row(const struct net *net, uint32_t index, uint32_t place);
 /* Its record, and the tokens of its columns, are as they were. */

@@ -100,6 +100,14 @@ bool net_flow_is_kept(const struct net *net, const struct workflow *flow)
            flow->state != WORKFLOW_CANCELLING && !is_over;
 }
 
+void net_flow_await_none(struct workflow *flow)
+{
+    for (uint32_t row = 0; row < flow->rows_max; row++) {
+        flow->rows[row].is_awaited = false;
+        memset(flow->rows[row].asked, 0, sizeof flow->rows[row].asked);
+    }
+}
+
 void net_flow_resume(struct net *net, uint32_t index, uint32_t connection)
 {
     struct workflow *flow = net_flow(net, index);
@@ -112,10 +120,7 @@ void net_flow_resume(struct net *net, uint32_t index, uint32_t connection)
     }
     net_flow_attach(net, index, connection);
     net_kept_flow_note(net, index);
-    for (uint32_t row = 0; row < flow->rows_max; row++) {
-        flow->rows[row].is_awaited = false;     /* until the client sends it again */
-        memset(flow->rows[row].asked, 0, sizeof flow->rows[row].asked);
-    }
+    net_flow_await_none(flow);
     exchange_workflow_news(net->exchange, index);
 }
 

@@ -20,11 +20,6 @@
 
 /* ---- what is next ---------------------------------------------------------------------------- */
 
-static bool was_sent(const struct workflow_row *row, uint32_t output)
-{
-    return (row->outputs_sent[output / 64] >> output % 64 & 1) != 0;
-}
-
 static void mark_sent(struct workflow_row *row, uint32_t output)
 {
     row->outputs_sent[output / 64] |= UINT64_C(1) << output % 64;
@@ -58,7 +53,8 @@ static bool begin_value(struct workflow *flow, uint32_t index)
 {
     struct workflow_row *row = &flow->rows[index];
     for (uint32_t output = 0; output < flow->outputs_count; output++) {
-        if (!was_sent(row, output) && net_said_is_known(flow, index, flow->outputs[output])) {
+        if (!net_flow_was_sent(flow, index, output) &&
+            net_said_is_known(flow, index, flow->outputs[output])) {
             mark_sent(row, output);
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_VALUE, .row = index,
                                                      .index = output};

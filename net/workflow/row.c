@@ -239,12 +239,10 @@ static bool is_known(const struct workflow *flow, uint32_t row, uint32_t node)
  * value, or the answer was that there is none, and the question is still noted as open. */
 static bool was_answered(const struct workflow *flow, uint32_t row, uint32_t node)
 {
-    enum workflow_row_state state = flow->rows[row].state;
     const struct workflow_instance *instance = workflow_instance(flow, row, node);
     bool has_failed = instance->state == WORKFLOW_FAILED &&
                       instance->status == STATUS_GONE_CANCELLED;
-    return (state == WORKFLOW_ROW_OPEN || state == WORKFLOW_ROW_DONE) &&
-           (is_known(flow, row, node) || has_failed);
+    return net_flow_has_begun(flow, row) && (is_known(flow, row, node) || has_failed);
 }
 
 static enum status admit_answer(struct net_frame *frame, const struct wire_flow_answer *wire,

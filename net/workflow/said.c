@@ -84,8 +84,7 @@ bool net_said_is_known(const struct workflow *flow, uint32_t row, uint32_t node)
 bool net_said_can_go_on(const struct workflow *flow)
 {
     const struct workflow_said *said = &flow->emit.said;
-    enum workflow_row_state state = flow->rows[said->row].state;
-    bool has_begun = state == WORKFLOW_ROW_OPEN || state == WORKFLOW_ROW_DONE;
+    bool has_begun = net_flow_has_begun(flow, said->row);
     if (said->kind == WORKFLOW_SAYS_ASK) {
         return has_begun && pieces_are_known(flow, said->row, said->index);
     }

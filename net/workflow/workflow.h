@@ -74,6 +74,18 @@ static inline bool net_flow_was_asked(const struct workflow *flow, uint32_t row,
 {
     return (flow->rows[row].asked[node / 64] >> node % 64 & 1) != 0;
 }
+static inline bool net_flow_was_sent(const struct workflow *flow, uint32_t row, uint32_t output)
+{
+    return (flow->rows[row].outputs_sent[output / 64] >> output % 64 & 1) != 0;
+}
+/* Its instances are as they have become, and the client has not had all of it. */
+static inline bool net_flow_has_begun(const struct workflow *flow, uint32_t row)
+{
+    enum workflow_row_state state = flow->rows[row].state;
+    return state == WORKFLOW_ROW_OPEN || state == WORKFLOW_ROW_DONE;
+}
+/* Its client is away, or back: no row is waited for until it is sent again, no question is open. */
+void net_flow_await_none(struct workflow *flow);
 /* True when its client could still come back for it. */
 bool net_flow_is_kept(const struct net *net, const struct workflow *flow);
 /* Asks sched to do something about the workflow. */

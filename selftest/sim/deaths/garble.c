@@ -19,8 +19,7 @@ static struct area draw_area(struct sim *sim, uint32_t index)
     const struct workflow_limits *of = &sim->limits.workflow;
     const struct workflow *flow = &sim->loop.workflows.workflows[index];
     struct net_kept_flow *kept = &net->kept.flows[index];
-    struct net_kept_flow_version *last =
-        &kept->versions[net_kept_flow_last(kept) == &kept->versions[1]];
+    struct net_kept_flow_version *last = &kept->versions[net_kept_flow_last(kept)];
     uint64_t rows = of->rows, frame_bytes = sim->limits.frame_bytes;
     const struct area areas[] = {
         {kept, sizeof *kept},

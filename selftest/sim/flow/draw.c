@@ -101,15 +101,6 @@ void sim_graph_draw(struct sim *sim, struct sim_graph *graph)
     }
 }
 
-bool sim_graph_asks(const struct sim_graph *graph)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        any = any || graph->nodes[i].wire.kind == WIRE_NODE_LAMBDA;
-    }
-    return any;
-}
-
 void sim_row_draw(struct sim *sim, struct sim_flow *flow, struct sim_flow_row *row)
 {
     *row = (struct sim_flow_row){.state = SIM_ROW_SENT, .number = flow->rows_number++};

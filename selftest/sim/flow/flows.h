@@ -101,8 +101,6 @@ struct sim_flow_value {
 
 void sim_flow_program_id(uint8_t *id);
 void sim_graph_draw(struct sim *sim, struct sim_graph *graph);
-/* It has a lambda. */
-bool sim_graph_asks(const struct sim_graph *graph);
 /* FLOW_OPEN; the number of its bytes. */
 uint32_t sim_graph_frame(const struct sim_graph *graph, uint64_t flow_id, const uint8_t *program_id,
                          uint8_t *bytes, uint32_t max);

@@ -241,11 +241,20 @@ void sim_flow_take_ask(struct sim *sim, uint32_t client, const struct wire_flow_
 
 /* ---- ROW_DONE, FLOW_DONE --------------------------------------------------------------------- */
 
+static bool has_lambda(const struct sim_graph *graph)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        any = any || graph->nodes[i].wire.kind == WIRE_NODE_LAMBDA;
+    }
+    return any;
+}
+
 bool sim_flow_is_late(const struct sim *sim, const struct sim_flow *flow)
 {
     const struct options *options = &sim->options;
     uint64_t waited_us = sim->loop.now_us - flow->since_us;
-    uint64_t lambda_us = sim_graph_asks(&flow->graph) ? options->workflow_lambda.number : 0;
+    uint64_t lambda_us = has_lambda(&flow->graph) ? options->workflow_lambda.number : 0;
     uint64_t call_us = options->limits_call_deadline.number;
     return (lambda_us > 0 && waited_us >= lambda_us) || (call_us > 0 && waited_us >= call_us);
 }
