@@ -61,7 +61,7 @@ static const struct command_line line = {
     .rows = rows, .rows_count = sizeof rows / sizeof rows[0]};
 
 struct tally {
-    uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us, deaths;
+    uint64_t seeds, passes, faults, failures, engine_steps, tokens, virtual_us, deaths, upgrades;
 };
 
 /* CPU time of this process, so that a busy machine does not shorten a run. */
@@ -77,7 +77,8 @@ static void count(struct tally *tally, const struct sim *sim)
     tally->engine_steps += sim->counts.steps;
     tally->tokens += sim->loop.stats.tokens_generated;
     tally->virtual_us += sim->now_us - SIM_EPOCH_US;
-    tally->deaths += sim->orders.core_restarts;
+    tally->deaths += sim->deaths;
+    tally->upgrades += sim->upgrades;
     for (uint32_t i = 0; i < SIM_FAULTS; i++) {
         tally->faults += sim->faults[i];
     }
@@ -249,8 +250,9 @@ static void print_tally(const struct tally *tally)
     printf("%llu runs, %llu failed, %.1f s of CPU", (unsigned long long)tally->seeds,
            (unsigned long long)tally->failures, cpu_s);
     if (tally->passes > 0) {
-        printf(": %llu deaths of cores, %llu passes, %llu steps, %llu tokens, %llu faults, "
-               "%.1f virtual hours; %.0f passes a second", (unsigned long long)tally->deaths,
+        printf(": %llu deaths of cores, %llu upgrades, %llu passes, %llu steps, %llu tokens, "
+               "%llu faults, %.1f virtual hours; %.0f passes a second",
+               (unsigned long long)tally->deaths, (unsigned long long)tally->upgrades,
                (unsigned long long)tally->passes,
                (unsigned long long)tally->engine_steps, (unsigned long long)tally->tokens,
                (unsigned long long)tally->faults, (double)tally->virtual_us / 3.6e9,

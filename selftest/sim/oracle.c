@@ -263,7 +263,7 @@ static void take_tokens(struct sim *sim, uint32_t client, const struct agx_event
                 "call %llu: too much text", (unsigned long long)call->sampling.seed);
     memcpy(call->text + call->text_bytes, event->text, event->text_bytes);
     call->text_bytes += event->text_bytes;
-    SIM_REQUIRE(sim, event->queue < sim->loop.sched.settings.queues, INVARIANT_ANSWER,
+    SIM_REQUIRE(sim, event->queue < sim->queues_most, INVARIANT_ANSWER,
                 "queue %u", event->queue);
 }
 
@@ -317,7 +317,7 @@ static void check_text(struct sim *sim, const struct sim_call *call,
 {
     char wanted[SIM_TEXT_BYTES];
     bool is_early = event->finish > AGX_FINISH_STOP_TEXT;
-    bool has_all = sim->orders.core_restarts > 0 && call->received == call->expected;
+    bool has_all = sim_has_taken_over(sim) && call->received == call->expected;
     bool may_be_longer = is_early && (call->is_resent || has_all);
     uint32_t tokens = may_be_longer ? call->expected : call->received;
     uint32_t bytes =
@@ -346,7 +346,7 @@ static void take_done(struct sim *sim, uint32_t client, const struct agx_event *
                          event->cached_tokens <= call->prompt_tokens &&
                          event->generated_tokens == call->received,
                 INVARIANT_ANSWER, "DONE has other counts than the call");
-    bool may_replay = call->is_resent || sim->orders.core_restarts > 0;
+    bool may_replay = call->is_resent || sim_has_taken_over(sim);
     SIM_REQUIRE(sim, may_replay || !event->is_replayed, INVARIANT_ANSWER,
                 "call %llu is on record, made once", (unsigned long long)call->sampling.seed);
     SIM_REQUIRE(sim, event->wait_us + event->service_us <= event->total_us, INVARIANT_ANSWER,

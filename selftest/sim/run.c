@@ -19,13 +19,15 @@
 #include <sys/time.h>
 
 #include "config/access.h"
+#include "config/base/bounds.h"
 #include "kvmem/block.h"
 #include "selftest/fake/store_trap.h"
 #include "selftest/sim/sim.h"
 
 #define ARENA_BYTES_MAX  (UINT64_C(512) << 20)      /* mapped, not populated */
 #define KEPT_BYTES_MAX   (UINT64_C(64) << 20)       /* behind it; and what a disk has of that */
-#define BYTES_MAX        (ARENA_BYTES_MAX + 2 * KEPT_BYTES_MAX)
+#define STEPS_BYTES_MAX  (UINT64_C(64) << 20)       /* the step records, behind both */
+#define BYTES_MAX        (ARENA_BYTES_MAX + 2 * KEPT_BYTES_MAX + STEPS_BYTES_MAX)
 #define AUDIT_EVERY      64
 #define CALM_PASSES_MAX  2000000
 #define CALM_US_MAX      (20000 * SIM_SECOND_US)
@@ -188,30 +190,45 @@ static void clear(struct sim *sim)
     sim->nth = nth;
 }
 
-/* Zeroed pages, as if no run had been before. */
-static void take_memory(struct sim *sim, const struct vocab *vocab)
-{
-    struct memory_plan plan = {0};
-    sim->step.layout = loop_step_layout(&sim->limits);
-    loop_plan_memory(&plan, &sim->options, &sim->limits, &vocab->info);
-    memory_plan_add(&plan, MEMORY_KEPT, "step record", sim->limits.engines,
-                    sim->step.layout.total_bytes);
-    uint64_t core = memory_plan_bytes(&plan, MEMORY_CORE);
-    uint64_t kept = memory_plan_bytes(&plan, MEMORY_KEPT);
-    SIM_REQUIRE(sim, core <= ARENA_BYTES_MAX && kept <= KEPT_BYTES_MAX, INVARIANT_WORLD,
-                "a plan of %llu and %llu bytes", (unsigned long long)core,
-                (unsigned long long)kept);
-    madvise(sim->arena.base, BYTES_MAX, MADV_DONTNEED);
-    sim->arena.size_bytes = core;
-    sim->kept = (struct arena){.base = sim->arena.base + ARENA_BYTES_MAX, .size_bytes = kept};
-    sim->disk = sim->kept.base + KEPT_BYTES_MAX;
-    sim->step.base =
-        arena_take(&sim->kept, sim->limits.engines, sim->step.layout.total_bytes);
-}
-
 static const struct vocab *vocab_of(const struct sim *sim)
 {
     return sim->swarm.has_words ? sim_words() : &sim->wordless;
+}
+
+/* What a core and the workers take, but for what is kept: the bytes of that. */
+static uint64_t plan_memory(struct sim *sim)
+{
+    struct memory_plan plan = {0};
+    sim->step.layout = loop_step_layout(&sim->limits);
+    loop_plan_memory(&plan, &sim->options, &sim->limits, &vocab_of(sim)->info);
+    sim->arena.size_bytes = memory_plan_bytes(&plan, MEMORY_CORE);
+    uint64_t kept = memory_plan_bytes(&plan, MEMORY_KEPT);
+    uint64_t steps = sim->limits.engines * sim->step.layout.total_bytes;
+    SIM_REQUIRE(sim, sim->arena.size_bytes <= ARENA_BYTES_MAX && kept <= KEPT_BYTES_MAX &&
+                         steps <= STEPS_BYTES_MAX,
+                INVARIANT_WORLD, "a plan of %llu, %llu and %llu bytes",
+                (unsigned long long)sim->arena.size_bytes, (unsigned long long)kept,
+                (unsigned long long)steps);
+    return kept;
+}
+
+/* Zeroed pages, as if no run had been before. */
+static void take_memory(struct sim *sim)
+{
+    madvise(sim->arena.base, BYTES_MAX, MADV_DONTNEED);
+    sim->kept = (struct arena){.base = sim->arena.base + ARENA_BYTES_MAX,
+                               .size_bytes = plan_memory(sim)};
+    sim->disk = sim->kept.base + KEPT_BYTES_MAX;
+    sim->step.base = sim->disk + KEPT_BYTES_MAX;
+}
+
+void sim_plan_anew(struct sim *sim)
+{
+    uint64_t kept = plan_memory(sim);
+    madvise(sim->step.base, STEPS_BYTES_MAX, MADV_DONTNEED);
+    SIM_REQUIRE(sim, kept == sim->kept.size_bytes, INVARIANT_WORLD,
+                "another form of what is kept: %llu bytes, and %llu before the upgrade",
+                (unsigned long long)kept, (unsigned long long)sim->kept.size_bytes);
 }
 
 void sim_build_loop(struct sim *sim)
@@ -225,7 +242,7 @@ void sim_build_loop(struct sim *sim)
         .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
         .drain_us = sim->options.limits_drain.number,
         .keys = sim->swarm.has_keys ? &sim->keys : NULL, .kept = &kept,
-        .was_killed = sim->was_killed,
+        .was_killed = sim->was_killed, .upgrades = sim->upgrades,
     };
     config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
     SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
@@ -236,6 +253,7 @@ void sim_build_loop(struct sim *sim)
                 INVARIANT_MEMORY, "the loop takes less than it has planned");
     arena_seal(&sim->arena);
     sim->memory = (struct invariants_memory){.arena_bytes = sim->arena.used_bytes};
+    sim->queues_most = (uint32_t)greater(sim->queues_most, sim->loop.sched.settings.queues);
     loop_listen_text(&sim->loop, SIM_LISTENER_TEXT);
 }
 
@@ -244,7 +262,7 @@ void sim_boot(struct sim *sim)
     sim->wordless.info = (struct gguf_vocab_info){
         .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
         .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
-    take_memory(sim, vocab_of(sim));
+    take_memory(sim);
     sim_world_init(sim);
     sim_sockets_init(sim);
     sim_build_loop(sim);
@@ -353,6 +371,7 @@ bool sim_pass(struct sim *sim)
 {
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     give_up(sim);
+    sim_may_upgrade(sim);
     sim_write_replies(sim);
     if (setjmp(sim->core_death) != 0) {
         sim_core_again(sim);
@@ -368,6 +387,7 @@ bool sim_pass(struct sim *sim)
     sim_lockstep_compare(sim);
     sim->pass++;
     invariants_check(sim);
+    sim_core_may_yield(sim);
     if (sim->pass % AUDIT_EVERY == 0) {
         set_alarm(PASS_CPU_S_MAX);
         invariants_audit(sim);
@@ -429,6 +449,7 @@ static void run_drain(struct sim *sim)
     uint64_t last_us = sim->now_us + sim->options.limits_drain.number + 10 * SIM_SECOND_US;
     sim_say(sim, "the appliance is told to drain");
     sim->calm = true;
+    sim->orders.yields = false;
     sim->orders.drain = true;
     sim->orders.leaves = sim_choose(sim, 2) == 1;
     while (sim_pass(sim)) {

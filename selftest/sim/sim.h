@@ -91,6 +91,10 @@ struct sim {
     uint32_t deaths_in_a_row;       /* of cores that have ended no pass */
     bool is_building;               /* one that takes over */
     bool was_killed;                /* the last one */
+    uint32_t deaths, upgrades;      /* of cores, so far */
+    uint32_t queues_most;           /* of any of them */
+    bool meets_others;              /* workers that no core has met: those of an upgrade */
+    uint64_t rests_us;              /* since then it has known that it yields; 0: it has not */
     bool is_in_world;               /* stores to kept memory are not the core's */
     bool aims_at_records;           /* of connections: others do not count */
     uint32_t stores_left;           /* of the core, until it dies, where store.c is armed */
@@ -101,6 +105,7 @@ struct sim {
     uint64_t canary[SIM_ENGINES_MAX];       /* as the control pages do */
     struct program left[SIM_PROGRAMS_MAX];      /* by the last core that had ended a pass */
     uint64_t left_clock;                        /* the same, of the ideal system */
+    enum sched_policy left_policy;              /* its keys mean nothing to others */
     int32_t kept_handles[SIM_CONNECTIONS_MAX];  /* by net's slot; 0: none */
     /* the world */
     struct world world;
@@ -125,7 +130,7 @@ struct sim {
     struct fake_declared declared;
     struct vocab wordless;          /* without texts; the other one is in words.c */
     struct arena arena;             /* of the core: gone with it */
-    struct arena kept;              /* of cores, and the step records */
+    struct arena kept;              /* of cores */
     uint8_t *disk;                  /* what the writer has written of the replies in it */
     struct step step;               /* the record of engine 0 */
     struct loop loop;
@@ -181,6 +186,12 @@ static inline bool sim_has_failed(const struct sim *sim)
     return sim->loop.sched.engine_failed || sim->had_failed;
 }
 
+/* This core is not the first one. */
+static inline bool sim_has_taken_over(const struct sim *sim)
+{
+    return sim->deaths + sim->upgrades > 0;
+}
+
 /* lockstep.c */
 void sim_lockstep_init(struct sim *sim);
 /* True when the scheduler has not taken the call: net may have made FAILED of that. */
@@ -204,9 +215,21 @@ void sim_core_may_die_at_a_store(struct sim *sim);
 _Noreturn void sim_core_dies(struct sim *sim);
 /* Another one takes over. */
 void sim_core_again(struct sim *sim);
+/* Of `so_far` successions, another one is allowed. */
+bool sim_core_may_follow(const struct sim *sim, uint32_t so_far);
+/* The parts of a succession: one core has gone; then, what the next one meets may be changed; then
+ * that takes over. */
+void sim_core_leave(struct sim *sim);
+void sim_core_take_over(struct sim *sim);
 /* What each program has had, as the core dies; another one has taken over and must say the same. */
 void sim_programs_leave(struct sim *sim);
 void sim_programs_meet(struct sim *sim);
+
+/* deaths/upgrade.c */
+/* Called before each pass: the core may be told to yield to that of another appliance. */
+void sim_may_upgrade(struct sim *sim);
+/* Called after each pass: that one takes over, or not yet. */
+void sim_core_may_yield(struct sim *sim);
 
 /* deaths/store.c */
 /* The core will die before a store to kept memory, if there are as many before the trap is disarmed
@@ -221,6 +244,8 @@ void sim_may_garble(struct sim *sim);
 void sim_write_replies(struct sim *sim);
 
 /* run.c */
+/* Memory by limits that are new, for a core that goes on with what is kept. */
+void sim_plan_anew(struct sim *sim);
 /* Builds the loop over memory that is zeroed, but for what is kept. */
 void sim_build_loop(struct sim *sim);
 enum sim_outcome { SIM_CLEAN, SIM_FAILED };

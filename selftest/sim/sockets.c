@@ -92,6 +92,8 @@ int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
     struct sim *sim = self;
     uint32_t peer = find_pending(sim, (uint32_t)listener);
     sim_core_may_die(sim);
+    SIM_REQUIRE(sim, !sim->orders.yields || listener == SIM_LISTENER_TEXT, INVARIANT_ANSWER,
+                "a client comes in, and the core is about to yield");
     SIM_REQUIRE(sim, ++sim->counts.pass_accepts <= ACCEPTS_MAX, INVARIANT_BOUNDED,
                 "more than %u accepts in a pass", ACCEPTS_MAX);
     if (peer == SIM_NONE || sim_fault(sim, SIM_FAULT_ABORTED)) {

@@ -83,6 +83,12 @@ static void draw_balance(struct sim *sim)
     swarm_setf(sim, "sched.balance_tokens=%u", sim_choose(sim, 2) * small(sim, 1, SIM_CONTEXT_MAX));
 }
 
+static void draw_speculation(struct sim *sim)
+{
+    swarm_setf(sim, "sched.speculate=%u", sim_choose(sim, 2) * small(sim, 1, STEP_DRAFTS_MAX));
+    swarm_setf(sim, "sched.recall=%u", small(sim, 0, 64));
+}
+
 static void draw_sched(struct sim *sim)
 {
     swarm_setf(sim, "sched.policy=%s", any(sim, "sched", "policy"));
@@ -108,8 +114,6 @@ static void draw_sched(struct sim *sim)
     swarm_setf(sim, "sched.virtual_clock=%s", any(sim, "sched", "virtual_clock"));
     swarm_setf(sim, "sched.retag=%s", any(sim, "sched", "retag"));
     draw_active_set(sim);
-    swarm_setf(sim, "sched.speculate=%u", sim_choose(sim, 2) * small(sim, 1, STEP_DRAFTS_MAX));
-    swarm_setf(sim, "sched.recall=%u", small(sim, 0, 64));
     if (sim->swarm.engines > 1) {       /* else nothing is drawn: runs of one stay as they are */
         draw_balance(sim);
     }
@@ -141,16 +145,25 @@ static void draw_miser(struct sim *sim, uint32_t least)
     swarm_setf(sim, "kv.host_ratio=0.0");
 }
 
-static void draw_kv(struct sim *sim, uint32_t context_tokens)
+static void draw_block(struct sim *sim)
+{
+    swarm_setf(sim, "kv.block_tokens=%u", 8 * sim_between(sim, 1, SIM_BLOCK_TOKENS / 8));
+}
+
+static void draw_sharing(struct sim *sim)
 {
     static const char *const sharing[] = {"program", "off", "domain"};
-    uint32_t block_tokens = 8 * sim_between(sim, 1, SIM_BLOCK_TOKENS / 8);
+    swarm_setf(sim, "kv.sharing=%s", word(sim, sharing, 3));
+}
+
+static void draw_kv(struct sim *sim)
+{
+    uint32_t block_tokens = (uint32_t)sim->options.kv_block_tokens.number;
+    uint32_t context_tokens = (uint32_t)sim->options.limits_context_tokens.number;
     uint32_t least = (context_tokens + block_tokens - 1) / block_tokens;
     uint64_t retain_us = sim_choose(sim, 2) * sim_time(sim, 20 * SIM_SECOND_US);
-    swarm_setf(sim, "kv.block_tokens=%u", block_tokens);
     swarm_setf(sim, "kv.device_blocks=%u", small(sim, least, 4 * least + 64));
     swarm_setf(sim, "kv.host_ratio=%u.%u", sim_choose(sim, 4), sim_choose(sim, 10));
-    swarm_setf(sim, "kv.sharing=%s", word(sim, sharing, 3));
     for (uint32_t i = 0; i < 3; i++) {
         static const char *const keys[] = {"device", "host", "drop"};
         swarm_setf(sim, "kv.retain_%s=%lluus", keys[i], (unsigned long long)retain_us);
@@ -164,7 +177,7 @@ static void draw_kv(struct sim *sim, uint32_t context_tokens)
     }
 }
 
-static uint32_t draw_limits(struct sim *sim)
+static void draw_limits(struct sim *sim)
 {
     uint32_t calls = small(sim, 1, SIM_CALLS_MAX);
     uint32_t context_tokens = sim_between(sim, 8, SIM_CONTEXT_MAX);
@@ -184,7 +197,6 @@ static uint32_t draw_limits(struct sim *sim)
     swarm_setf(sim, "limits.drain=%lluus", (unsigned long long)sim_time(sim, 30 * SIM_SECOND_US));
     swarm_setf(sim, "limits.events=%u", sim_choose(sim, 2) * 256);
     swarm_setf(sim, "limits.ended=16");
-    return context_tokens;
 }
 
 static void draw_net(struct sim *sim)
@@ -303,6 +315,7 @@ static void draw_prefixes(struct sim *sim)
 #define OFTEN 400       /* calls of the world for a death, where they are to be many */
 #define STORES_OFTEN 16 /* passes */
 #define GARBLES_OFTEN 3 /* deaths */
+#define UPGRADES_OFTEN 64   /* passes */
 
 /* Where it is on at all. */
 static uint32_t rate_if(const struct sim *sim, enum sim_fault fault, uint32_t rate)
@@ -325,8 +338,8 @@ static void draw_faults(struct sim *sim)
         sim->swarm.rate[i] = is_on ? rate << ((rare >> i & 1) != 0 ? 3 : 0) : 0;
         if (i == SIM_FAULT_GIVEN_UP) {
             sim->swarm.rate[i] *= 8;        /* it ends the run's work */
-        } else if (i == SIM_FAULT_STORE) {
-            sim->swarm.rate[i] *= 8;        /* it takes a pass a hundred times as long */
+        } else if (i == SIM_FAULT_STORE || i == SIM_FAULT_UPGRADE) {
+            sim->swarm.rate[i] *= 8;        /* a pass takes a hundred times as long with it */
         } else if (i == SIM_FAULT_CORE) {
             sim->swarm.rate[i] *= 64;       /* there are many calls of the world in a pass */
         }
@@ -339,8 +352,15 @@ static void draw_faults(struct sim *sim)
         sim->swarm.rate[SIM_FAULT_CORE] = OFTEN;
         sim->swarm.rate[SIM_FAULT_STORE] = rate_if(sim, SIM_FAULT_STORE, STORES_OFTEN);
         sim->swarm.rate[SIM_FAULT_GARBLE] = rate_if(sim, SIM_FAULT_GARBLE, GARBLES_OFTEN);
+        sim->swarm.rate[SIM_FAULT_UPGRADE] = rate_if(sim, SIM_FAULT_UPGRADE, UPGRADES_OFTEN);
         sim->swarm.rate[SIM_FAULT_SCRIBBLE] = 0;    /* it goes with no death (deaths/core.c) */
     }
+}
+
+/* No option has it. */
+static void draw_free_blocks(struct sim *sim)
+{
+    sim->limits.kv_free_blocks = sim_choose(sim, 2) * 8 * sim_between(sim, 1, 3);
 }
 
 static void draw_world(struct sim *sim)
@@ -363,7 +383,7 @@ static void draw_world(struct sim *sim)
     }
     swarm->deadline_rate = 2 + sim_choose(sim, 8);
     swarm->appetite = small(sim, 1, 12);
-    sim->limits.kv_free_blocks = sim_choose(sim, 2) * 8 * sim_between(sim, 1, 3);
+    draw_free_blocks(sim);
     sim_say(sim, "%u clients, %u of them hostile, %u operators, %u with workflows, %u programs",
             swarm->clients, swarm->hostiles, swarm->operators, swarm->flow_clients,
             swarm->programs);
@@ -395,9 +415,12 @@ void swarm_draw(struct sim *sim)
     sim->swarm.has_words = sim_choose(sim, 2) == 1;
     sim->swarm.vocab_tokens =
         sim->swarm.has_words ? sim_words()->info.tokens : sim_between(sim, 6, 200);
-    uint32_t context_tokens = draw_limits(sim);
+    draw_limits(sim);
     draw_sched(sim);
-    draw_kv(sim, context_tokens);
+    draw_speculation(sim);
+    draw_block(sim);
+    draw_sharing(sim);
+    draw_kv(sim);
     draw_net(sim);
     draw_workflows(sim);
     draw_keys(sim);
@@ -405,4 +428,24 @@ void swarm_draw(struct sim *sim)
     draw_prefixes(sim);
     draw_faults(sim);
     draw_world(sim);
+}
+
+/* Not what the model of the world makes tokens of: whether it repeats itself, whose KV is shared,
+ * and what is declared. Blocks of other sizes do not fit what is. */
+void swarm_draw_anew(struct sim *sim)
+{
+    if (sim_choose(sim, 2) == 0) {
+        return;
+    }
+    if (sim->tape->engines > 1) {
+        sim->swarm.engines = sim_between(sim, 1, SIM_ENGINES_MAX);
+    }
+    draw_sched(sim);
+    if (sim->prefixes.count == 0) {
+        draw_block(sim);
+    }
+    draw_kv(sim);
+    swarm_derive(sim);
+    config_limits_add_prefixes(&sim->limits, &sim->prefixes);
+    draw_free_blocks(sim);
 }

@@ -43,6 +43,8 @@ const char *sim_fault_name(enum sim_fault fault);
 struct sim;
 /* Draws everything; fills options and limits. */
 void swarm_draw(struct sim *sim);
+/* For one core to go on with what another has left: what may be otherwise. */
+void swarm_draw_anew(struct sim *sim);
 /* One option, as --set would; and limits from the options, once they are set. */
 void swarm_set(struct sim *sim, const char *assignment);
 void swarm_setf(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -5,6 +5,8 @@
  * open; of others clients come back or give up. The oracle knows no deaths: every token must be
  * right and come once, whatever core it comes from.
  *
+ * An upgrade (upgrade.c) is such a succession, too.
+ *
  * Between two calls of the world nothing but memory changes: there a death is one at a store
  * (store.c). Garbage is in what is kept of workflows alone (garble.c); elsewhere it is for unit
  * net/kept.
@@ -23,11 +25,15 @@
 #define DEATHS_IN_A_ROW_MAX 2       /* and connections stay: as in net/kept/take_up.c, */
 #define BLAMED_MAX 2                /* and this, too */
 
-static bool may_die(const struct sim *sim)
+bool sim_core_may_follow(const struct sim *sim, uint32_t so_far)
 {
     uint32_t most = sim->tape->deaths > 0 ? sim->tape->deaths : DEATHS_MAX;
-    return sim->is_in_pass && sim->orders.core_restarts < most && !sim->orders.drain &&
-           sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
+    return so_far < most && !sim->orders.drain && sim->swarm.rate[SIM_FAULT_SCRIBBLE] == 0;
+}
+
+static bool may_die(const struct sim *sim)
+{
+    return sim->is_in_pass && sim_core_may_follow(sim, sim->deaths);
 }
 
 _Noreturn void sim_core_dies(struct sim *sim)
@@ -90,7 +96,6 @@ static void blame(struct sim *sim)
  * has moved may close it, and one whose predecessors have ended no pass, all. */
 static void close_others(struct sim *sim)
 {
-    sim->was_killed = sim_choose(sim, 2) == 1;
     sim->deaths_in_a_row += !sim->was_killed;
     blame(sim);
     bool is_desperate = sim->deaths_in_a_row > DEATHS_IN_A_ROW_MAX;
@@ -126,7 +131,6 @@ static void keep_canaries(struct sim *sim)
 /* It may die of what it finds, too. */
 static void build(struct sim *sim)
 {
-    keep_canaries(sim);
     madvise(sim->arena.base, sim->arena.size_bytes, MADV_DONTNEED);
     sim->arena.used_bytes = 0;
     sim->arena.sealed = false;
@@ -151,24 +155,49 @@ static void check_desperate(struct sim *sim)
                 sim->loop.net.kept.head->attempts);
 }
 
-void sim_core_again(struct sim *sim)
+void sim_core_leave(struct sim *sim)
 {
-    sim_say(sim, "the core dies, and another one takes over");
     excuse_places(sim);
     close_others(sim);
     sim_programs_leave(sim);
+    keep_canaries(sim);
     sim->had_failed = sim->had_failed || (!sim->is_building && sim->loop.sched.engine_failed);
     memset(&sim->counts, 0, sizeof sim->counts);
     sim_poison_forget(sim);
     sim->skipped_us = 0;
-    sim->orders.core_restarts++;
-    sim_may_garble(sim);
-    build(sim);
-    check_desperate(sim);
+    sim->rests_us = 0;
+}
+
+static void meet_workers(struct sim *sim)
+{
+    if (sim->meets_others) {
+        sim_workers_init(sim);
+    }
     for (uint32_t i = 0; i < sim->limits.engines; i++) {
-        sim_worker_leave(sim, &sim->engines[i]);
+        if (!sim->meets_others) {
+            sim_worker_leave(sim, &sim->engines[i]);
+        }
         sim->memory.engines[i].beat_us = sim->loop.now_us;
     }
+    sim->meets_others = false;
+}
+
+void sim_core_take_over(struct sim *sim)
+{
+    build(sim);
+    check_desperate(sim);
+    meet_workers(sim);
     sim_programs_meet(sim);
     sim_lockstep_again(sim);
+}
+
+void sim_core_again(struct sim *sim)
+{
+    sim_say(sim, "the core dies, and another one takes over");
+    sim->was_killed = sim_choose(sim, 2) == 1;
+    sim_core_leave(sim);
+    sim->orders.core_restarts++;
+    sim->deaths++;
+    sim_may_garble(sim);
+    sim_core_take_over(sim);
 }

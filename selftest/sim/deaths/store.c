@@ -3,9 +3,8 @@
  * What: the core's death at a store to kept memory: a version may be half written, and what makes
  * it hold not yet.
  *
- * Step records lie before what counts here: workers write them, too. So does the world what it
- * receives. How many stores a pass has depends on the compiler: a tape fails in the build that
- * wrote it.
+ * What the world receives it writes itself, and that does not count. How many stores a pass has
+ * depends on the compiler: a tape fails in the build that wrote it.
  */
 #include "net/kept/connections.h"
 #include "selftest/fake/store_trap.h"
@@ -39,12 +38,11 @@ static void on_store(void *context, const uint8_t *at)
 
 void sim_stores_arm(struct sim *sim)
 {
-    uint64_t first = (sim->kept.used_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    uint64_t end = (sim->kept.size_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    uint64_t bytes = (sim->kept.size_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     sim->aims_at_records = sim_choose(sim, 2) == 1;
     sim->stores_left = sim_choose(sim, 1u << sim_choose(sim, STORES_BITS));
-    if (CAN_TRAP && end > first) {
-        store_trap_arm(&(struct store_trap){.base = sim->kept.base + first, .bytes = end - first,
+    if (CAN_TRAP) {
+        store_trap_arm(&(struct store_trap){.base = sim->kept.base, .bytes = bytes,
                                             .on_store = on_store, .context = sim});
     }
 }
