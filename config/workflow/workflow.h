@@ -29,14 +29,14 @@
 #include "config/base/arena.h"
 #include "config/base/call.h"
 #include "config/base/heap.h"
+#include "config/workflow/columns.h"
 #include "config/workflow/emit.h"
 #include "config/workflow/limits.h"
 
 #define WORKFLOW_NONE         UINT32_MAX
 #define WORKFLOW_NODES_MAX    256       /* of one workflow */
 #define WORKFLOW_LLMS_MAX     128       /* of them, after pruning and merging */
-#define WORKFLOW_INPUTS_MAX   64        /* columns are bits of a word; */
-#define WORKFLOW_ROWS_MAX     64        /* so are the rows that are open at once */
+#define WORKFLOW_ROWS_MAX     64        /* that are open at once: bits of a word */
 #define WORKFLOW_OUTPUTS_MAX  WORKFLOW_NODES_MAX
 #define WORKFLOW_NAME_BYTES   32        /* of a lambda, zero-terminated when it is shorter */
 
@@ -77,7 +77,7 @@ struct workflow_node {
     /* Set by sched (sched/workflow/optimise.c). */
     uint32_t same_as;               /* the first node that is equal; itself: none is */
     bool is_needed;                 /* for an output */
-    uint64_t columns;               /* inputs that it depends on: bit i is inputs[i] */
+    struct workflow_columns columns;        /* inputs that it depends on */
     uint32_t value_offset;          /* of its value in the tokens of a row */
     struct workflow_span readers;   /* nodes that read its value, in workflow.readers */
     uint32_t operands;              /* distinct nodes that it reads, inputs excepted */
@@ -176,7 +176,7 @@ struct workflow {
     uint32_t *tokens;               /* [limits.tokens] */
     uint32_t *readers;              /* [limits.pieces] */
     uint32_t inputs[WORKFLOW_INPUTS_MAX];       /* nodes, in their order */
-    uint64_t inputs_leading, inputs_following;  /* bits: workflow_input_leads(), _follows() */
+    struct workflow_columns leading, following; /* workflow_input_leads(), _follows() */
     uint32_t outputs[WORKFLOW_OUTPUTS_MAX];     /* nodes, as the client named them */
     uint32_t row_value_tokens;      /* of a row besides its columns: values of all nodes left */
 

@@ -132,19 +132,14 @@ static enum status admit_kind(struct net_frame *frame, const struct wire_flow_no
 
 static enum status admit_nodes(struct net_frame *frame, const struct wire_flow_open *wire)
 {
-    uint32_t value_tokens = frame->net->settings.limits->workflow.value_tokens, inputs = 0;
+    uint32_t value_tokens = frame->net->settings.limits->workflow.value_tokens;
     struct bytes nodes = bytes_reader(wire->nodes, wire->nodes_bytes);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < wire->nodes_count; i++) {
         struct wire_flow_node node;
         wire_flow_node_next(&nodes, &node);
         TRY(admit_kind(frame, &node));
-        inputs += node.kind == WIRE_NODE_INPUT ? 1 : 0;
         sum += node.max_tokens;
-    }
-    if (inputs > WORKFLOW_INPUTS_MAX) {
-        return net_frame_fault(frame, STATUS_BAD_FLOW_SIZE, WIRE_FIELD_COLUMNS, inputs,
-                               WORKFLOW_INPUTS_MAX);
     }
     return sum <= value_tokens ? STATUS_OK
                                : net_frame_fault(frame, STATUS_BAD_FLOW_SIZE,
@@ -296,9 +291,12 @@ static enum status fill(struct net_frame *frame, struct workflow *flow,
                                      (uint64_t)limits->tokens + 1, limits->tokens);
     }
     for (uint32_t i = 0; i < flow->inputs_count; i++) {
-        uint64_t bit = UINT64_C(1) << i;
-        flow->inputs_leading |= workflow_input_leads(flow, flow->inputs[i]) ? bit : 0;
-        flow->inputs_following |= workflow_input_follows(flow, flow->inputs[i]) ? bit : 0;
+        if (workflow_input_leads(flow, flow->inputs[i])) {
+            workflow_add_column(&flow->leading, i);
+        }
+        if (workflow_input_follows(flow, flow->inputs[i])) {
+            workflow_add_column(&flow->following, i);
+        }
     }
     return check_outputs(frame, flow);
 }

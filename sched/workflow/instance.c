@@ -377,8 +377,8 @@ static void begin_instances(struct workflow *flow, uint32_t row, const uint64_t 
         if (!workflow_is_op(flow, n) || recall_value(of)) {
             continue;
         }
-        for (uint64_t left = flow->nodes[n].columns; left != 0; left &= left - 1) {
-            rows &= equal[__builtin_ctzll(left)];
+        for (uint32_t i = 0; rows != 0 && i < flow->inputs_count; i++) {
+            rows &= workflow_has_column(&flow->nodes[n].columns, i) ? equal[i] : rows;
         }
         flow->rows[row].shared += share(of, rows);
         flow->rows[row].unknown += sched_instance_at(of)->state != WORKFLOW_KNOWN;

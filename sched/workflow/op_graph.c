@@ -134,7 +134,8 @@ static void merge(struct op_graph *graph, struct workflow *flow)
 static void fill_columns(struct workflow *flow)
 {
     for (uint32_t i = 0; i < flow->inputs_count; i++) {
-        flow->nodes[flow->inputs[i]].columns = UINT64_C(1) << i;
+        flow->nodes[flow->inputs[i]].columns = (struct workflow_columns){{0}};
+        workflow_add_column(&flow->nodes[flow->inputs[i]].columns, i);
     }
     for (uint32_t n = 0; n < flow->nodes_count; n++) {
         const struct workflow_piece *pieces = pieces_of(flow, n);
@@ -142,10 +143,12 @@ static void fill_columns(struct workflow *flow)
         if (node->kind == WORKFLOW_INPUT) {
             continue;
         }
-        node->columns = 0;
+        node->columns = (struct workflow_columns){{0}};
         for (uint32_t i = 0; i < node->pieces_count; i++) {
             uint32_t value = value_of(flow, &pieces[i]);
-            node->columns |= value != WORKFLOW_NONE ? flow->nodes[value].columns : 0;
+            if (value != WORKFLOW_NONE) {
+                workflow_add_columns(&node->columns, &flow->nodes[value].columns);
+            }
         }
     }
 }

@@ -42,6 +42,20 @@ steps 327
 """
 
 
+def test_a_hundred_pages():
+    plan = explain("""agentix-flow 1
+each p = 1..100
+input page[p]=20
+llm note[p] max=4 = "Note " page[p]
+llm all max=8 = {note[*] "\\n"}
+output all
+""").splitlines()
+    assert plan[0] == "flow llm=101 lambda=0 inputs=100 outputs=1"
+    assert "op note[100] prompt=25 static=5 new=20 out=4 columns=page[100]" in plan, plan
+    pages = ",".join(f"page[{i}]" for i in range(1, 101))
+    assert f"op all prompt=500 static=0 new=500 out=8 columns={pages}" in plan, plan
+
+
 def test_what_is_unused_or_equal_does_not_run():
     # The second c is the first; d is not needed. u(c) = 4*5 + 10 = 30, the lambda's value has 7
     # tokens, and what it reads is known at 30 + 100*4 = 430; u(e) = 1*11 + 1 = 12.

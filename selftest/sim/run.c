@@ -241,7 +241,7 @@ void sim_build_loop(struct sim *sim)
         .vocab = vocab_of(sim),
         .model_name = "simulated", .step = sim->step, .prefixes = &sim->prefixes,
         .drain_us = sim->options.limits_drain.number,
-        .keys = sim->swarm.has_keys ? &sim->keys : NULL, .kept = &kept,
+        .keys = sim->swarm.has_keys ? &sim->admission.keys : NULL, .kept = &kept,
         .was_killed = sim->was_killed, .upgrades = sim->upgrades,
     };
     config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
@@ -263,6 +263,7 @@ void sim_boot(struct sim *sim)
         .tokens = sim->limits.vocab_tokens, .bos_id = GGUF_NO_TOKEN, .eos_id = GGUF_NO_TOKEN,
         .unk_id = GGUF_NO_TOKEN, .eot_id = GGUF_NO_TOKEN};
     take_memory(sim);
+    sim_admit_all(sim);
     sim_world_init(sim);
     sim_sockets_init(sim);
     sim_build_loop(sim);
@@ -372,6 +373,7 @@ bool sim_pass(struct sim *sim)
     static const int32_t listeners[NET_LISTENERS_MAX] = {SIM_LISTENER_UNIX, SIM_LISTENER_TCP};
     give_up(sim);
     sim_may_upgrade(sim);
+    sim_may_reload(sim);
     sim_write_replies(sim);
     if (setjmp(sim->core_death) != 0) {
         sim_core_again(sim);
@@ -387,6 +389,7 @@ bool sim_pass(struct sim *sim)
     sim_lockstep_compare(sim);
     sim->pass++;
     invariants_check(sim);
+    sim_reload_end(sim);
     sim_core_may_yield(sim);
     if (sim->pass % AUDIT_EVERY == 0) {
         set_alarm(PASS_CPU_S_MAX);

@@ -51,7 +51,8 @@ void sim_client_connect(struct sim *sim, uint32_t index)
     }
     client->peer = peer;
     client->state = SIM_GREETING;
-    client->excused = sim->swarm.excuses_all;
+    client->is_shut_out = sim_is_shut_out(sim, client);
+    client->excused = sim->swarm.excuses_all || client->is_shut_out;
     client->blamed = 0;
     client->answers_due = client->pongs_due = client->cancels_sent = 0;
     client->pong_next = client->ping_next = 0;
@@ -93,11 +94,13 @@ static void broken(struct sim *sim, uint32_t index, enum agx_result why)
     bool is_refusal = why == AGX_ERROR_BUSY && client->state != SIM_OPEN;
     bool is_deadline = why == AGX_ERROR_REFUSED && client->excused &&
                        agx_fault(&client->agx)->code == status_wire(STATUS_GONE_DEADLINE);
+    bool has_no_key =
+        client->is_shut_out && agx_fault(&client->agx)->code == status_wire(STATUS_BAD_AUTH);
     sim_say(sim, "client %u: %s", index, agx_result_text(why));
     SIM_REQUIRE(sim, why != AGX_ERROR_INDEX && why != AGX_ERROR_DIGEST, INVARIANT_TERMINAL,
                 "client %u: %s", index, agx_result_text(why));
-    SIM_REQUIRE(sim, is_refusal || is_deadline, INVARIANT_ANSWER, "client %u: %s: %s", index,
-                agx_result_text(why), agx_fault(&client->agx)->text);
+    SIM_REQUIRE(sim, is_refusal || is_deadline || has_no_key, INVARIANT_ANSWER,
+                "client %u: %s: %s", index, agx_result_text(why), agx_fault(&client->agx)->text);
     sim_client_part(sim, index);
 }
 

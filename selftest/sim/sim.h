@@ -22,6 +22,7 @@
 #include "config/keys.h"
 #include "config/model/gguf.h"
 #include "selftest/sim/clients.h"
+#include "selftest/sim/deaths/deaths.h"
 #include "selftest/sim/invariants.h"
 #include "selftest/sim/swarm.h"
 #include "selftest/sim/tape.h"
@@ -125,6 +126,7 @@ struct sim {
     struct limits limits;
     struct config_prefixes prefixes;
     struct config_keys keys;        /* where clients on TCP have one; else there are none */
+    struct config_admission admission;      /* what the appliance knows of them */
     struct quotas quotas;           /* of the accounts */
     uint32_t prefix_tokens[CONFIG_PREFIXES_MAX][SIM_CONTEXT_MAX];
     struct fake_declared declared;
@@ -206,42 +208,6 @@ void sim_lockstep_poll(struct sim *sim, uint32_t engine, enum world_engine resul
 void sim_lockstep_condemn(struct sim *sim, uint32_t engine);
 void sim_lockstep_plan(struct sim *sim, uint32_t engine);
 void sim_lockstep_compare(struct sim *sim);
-
-/* deaths/core.c */
-/* Called wherever the core may die: at each call of the world. It dies there, or not. */
-void sim_core_may_die(struct sim *sim);
-/* Called before the core does something: it dies at a store to kept memory, or not. */
-void sim_core_may_die_at_a_store(struct sim *sim);
-_Noreturn void sim_core_dies(struct sim *sim);
-/* Another one takes over. */
-void sim_core_again(struct sim *sim);
-/* Of `so_far` successions, another one is allowed. */
-bool sim_core_may_follow(const struct sim *sim, uint32_t so_far);
-/* The parts of a succession: one core has gone; then, what the next one meets may be changed; then
- * that takes over. */
-void sim_core_leave(struct sim *sim);
-void sim_core_take_over(struct sim *sim);
-/* What each program has had, as the core dies; another one has taken over and must say the same. */
-void sim_programs_leave(struct sim *sim);
-void sim_programs_meet(struct sim *sim);
-
-/* deaths/upgrade.c */
-/* Called before each pass: the core may be told to yield to that of another appliance. */
-void sim_may_upgrade(struct sim *sim);
-/* Called after each pass: that one takes over, or not yet. */
-void sim_core_may_yield(struct sim *sim);
-
-/* deaths/store.c */
-/* The core will die before a store to kept memory, if there are as many before the trap is disarmed
- * (selftest/fake/store_trap.h). */
-void sim_stores_arm(struct sim *sim);
-
-/* deaths/garble.c */
-void sim_may_garble(struct sim *sim);
-
-/* deaths/writer.c */
-/* The writer has all that is marked on its disk, in this moment or a later one. */
-void sim_write_replies(struct sim *sim);
 
 /* run.c */
 /* Memory by limits that are new, for a core that goes on with what is kept. */

@@ -31,6 +31,9 @@ static void upgrade(struct sim *sim)
     memset(sim->knows_canary, 0, sizeof sim->knows_canary);
     sim->meets_others = true;
     swarm_draw_anew(sim);
+    if (sim->swarm.rate[SIM_FAULT_RELOAD] > 0 && !sim->calm) {
+        sim_draw_admission(sim);
+    }
     sim_plan_anew(sim);
     sim_core_take_over(sim);
 }

@@ -204,13 +204,14 @@ static void answer_some(struct sim *sim, struct sim_flow *flow)
     }
 }
 
-/* An answer to no question, or to one that has its answer. A row that will come may not have it. */
+/* An answer to no question, or to one that has its answer. A row that will come may not have it:
+ * one that was sent twice asks twice. */
 static void send_odd_answer(struct sim *sim, const struct sim_flow *flow)
 {
     const struct sim_flow_row *row = &flow->rows[sim_choose(sim, SIM_FLOW_ROWS)];
     uint32_t node = sim_choose(sim, flow->graph.nodes_count + 1);
     bool is_answered = row->state == SIM_ROW_DONE ||
-                       (node < SIM_FLOW_NODES && row->is_answered[node]);
+                       (node < SIM_FLOW_NODES && row->is_answered[node] && row->copies == 1);
     const struct wire_flow_answer frame = {
         .flow_id = flow->flow_id, .row = is_answered ? row->number : UINT32_MAX, .node = node,
         .text = (const uint8_t *)"b", .text_bytes = 1};

@@ -52,6 +52,7 @@ struct sim_tenants {
 
 struct sim;
 struct tape;
+struct sim_client;
 /* The turn of a client, when its time has come. */
 void sim_tenants_turn(struct sim *sim, uint32_t client);
 /* attacker.c */
@@ -62,3 +63,13 @@ void sim_attacker_turn(struct sim *sim, uint32_t client);
 bool sim_tenants_run(struct sim *sim, struct tape *tape, uint64_t seed);
 /* The largest part of its bound that a call has taken so far, in thousandths. */
 uint32_t sim_tenants_worst(void);
+
+/* tenants/reload.c */
+void sim_admit_all(struct sim *sim);
+/* Other keys, for a core that takes over. */
+void sim_draw_admission(struct sim *sim);
+/* True when the client's key is not known to the appliance. */
+bool sim_is_shut_out(const struct sim *sim, const struct sim_client *client);
+/* Called before each pass, which may be told of other keys; and after it. */
+void sim_may_reload(struct sim *sim);
+void sim_reload_end(struct sim *sim);

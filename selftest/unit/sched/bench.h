@@ -17,7 +17,7 @@ enum {
     BENCH_ROWS_MAX = BENCH_BATCH_MAX + BENCH_STANDBY_MAX,
     BENCH_STEPS_MAX = 8, BENCH_PREFILL_MAX = 32, BENCH_COMMANDS = 64,
     BENCH_UNIT = 1000,              /* microseconds of a unit of time */
-    BENCH_NODES = 24, BENCH_FLOW_ROWS = 8, BENCH_PIECES = 96, BENCH_LITERALS = 256,
+    BENCH_NODES = 104, BENCH_FLOW_ROWS = 8, BENCH_PIECES = 416, BENCH_LITERALS = 256,
     BENCH_VALUES = 4096,            /* tokens of a workflow's rows */
     BENCH_RECALL = 48,              /* of a program's earlier calls, for drafts: at most */
 };

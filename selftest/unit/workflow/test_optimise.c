@@ -35,7 +35,7 @@ static void test_figure_4_runs_agent_1_first(void **state)
     assert_int_equal(flow.order.ops[2].static_tokens, 8);
     /* 10 * 72 + 55 = 775 each; the third waits for 775 + 100 * 10, and takes 10 * 10 + 55. */
     assert_int_equal(flow.order.steps, 1930);
-    assert_int_equal(flow.nodes[3].columns, 1);
+    assert_int_equal(flow.nodes[3].columns.words[0], 1);
 }
 
 static void test_sequences_share_a_static_prefix_of_the_least_length(void **state)
@@ -68,8 +68,8 @@ static void test_iterative_sequence_is_not_by_row(void **state)
     assert_int_equal(flow.order.sequences_count, 2);
     assert_int_equal(flow.order.sequences[0].ops_count, 2);
     assert_false(flow.order.sequences[0].by_row);
-    assert_int_equal(flow.nodes[4].columns, 3);
-    assert_int_equal(flow.nodes[2].columns, 1);
+    assert_int_equal(flow.nodes[4].columns.words[0], 3);
+    assert_int_equal(flow.nodes[2].columns.words[0], 1);
 }
 
 static void test_map_reduce_counts_operands_and_readers(void **state)

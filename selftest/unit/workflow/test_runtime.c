@@ -49,6 +49,34 @@ static void test_rows_share_what_is_equal(void **state)
     end_flow();
 }
 
+/* Rows that differ in the 100th input alone: what depends on that is not shared. */
+static void test_a_hundred_inputs(void **state)
+{
+    enum { INPUTS = 100 };
+    uint32_t columns[2][INPUTS] = {{0}};
+    (void)state;
+    start();
+    open_flow();
+    for (uint32_t i = 0; i < INPUTS; i++) {
+        (void)add(WORKFLOW_INPUT);
+        columns[0][i] = columns[1][i] = 1 + i % 5;
+    }
+    uint32_t early = add(WORKFLOW_LLM);
+    say(2, 1), read_value(63), read_value(64), read_value(INPUTS - 2);
+    uint32_t late = add(WORKFLOW_LLM);
+    say(2, 1), read_value(early), read_value(INPUTS - 1);
+    output(late);
+    begin();
+    columns[1][INPUTS - 1] = 20;
+    uint32_t rows[2] = {row(0, columns[0]), row(1, columns[1])};
+    run();
+    check_row(rows[0]);
+    check_row(rows[1]);
+    assert_int_equal(flow->rows[rows[0]].calls + flow->rows[rows[1]].calls, 3);
+    assert_int_equal(flow->rows[rows[1]].shared, 1);
+    end_flow();
+}
+
 static void test_nothing_is_called_the_second_time(void **state)
 {
     (void)state;
@@ -188,6 +216,8 @@ static void test_alone_it_opens_what_the_kv_holds(void **state)
     assert_int_equal(flow->open_tokens, 0);
 }
 
+#define LONG_NODES 24               /* more than a pass looks at, in all rows of all workflows */
+
 /* Whose operators all wait for a question of their row, and can then only fail. */
 static void open_flow_of_long_prompts(uint32_t number)
 {
@@ -195,7 +225,7 @@ static void open_flow_of_long_prompts(uint32_t number)
     flow->flow_id = number;
     uint32_t column = add(WORKFLOW_INPUT), lambda = add(WORKFLOW_LAMBDA);
     read_value(column);
-    while (flow->nodes_count < NODES) {
+    while (flow->nodes_count < LONG_NODES) {
         uint32_t long_one = add(WORKFLOW_LLM);
         flow->nodes[long_one].call.sampling.seed = long_one;
         read_value(lambda);
@@ -236,12 +266,12 @@ static void test_a_pass_looks_at_a_bounded_number_of_prompts(void **state)
     }
     bench_intake(bench);
     uint32_t failed = count_instances(WORKFLOW_FAILED);
-    assert_true(failed > 0 && failed < FLOWS * ROWS * (NODES - 2));
+    assert_true(failed > 0 && failed < FLOWS * ROWS * (LONG_NODES - 2));
     assert_true(sched_next_us(&bench->sched, bench->now_us) <= bench->now_us);
     for (uint32_t pass = 0; pass < 8; pass++) {
         bench_intake(bench);
     }
-    assert_int_equal(count_instances(WORKFLOW_FAILED), FLOWS * ROWS * (NODES - 2));
+    assert_int_equal(count_instances(WORKFLOW_FAILED), FLOWS * ROWS * (LONG_NODES - 2));
     assert_int_equal(count_instances(WORKFLOW_READY), 0);
 }
 
@@ -302,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_value_is_read_by_the_next),
         cmocka_unit_test(test_rows_share_what_is_equal),
+        cmocka_unit_test(test_a_hundred_inputs),
         cmocka_unit_test(test_nothing_is_called_the_second_time),
         cmocka_unit_test(test_another_domain_fetches_nothing),
         cmocka_unit_test(test_a_lambda_is_asked_for),

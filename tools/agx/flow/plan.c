@@ -57,16 +57,17 @@ void plan_free(struct plan *plan)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_columns(const struct plan *plan, uint64_t columns, FILE *out)
+static void print_columns(const struct plan *plan, const struct workflow_columns *columns,
+                          FILE *out)
 {
     const char *before = "";
-    fputs(columns == 0 ? "-" : "", out);
     for (uint32_t i = 0; i < plan->workflow->inputs_count; i++) {
-        if ((columns >> i & 1) != 0) {
+        if (workflow_has_column(columns, i)) {
             fprintf(out, "%s%s", before, name_of(plan, plan->workflow->inputs[i]));
             before = ",";
         }
     }
+    fputs(*before == '\0' ? "-" : "", out);
 }
 
 static void print_op(const struct plan *plan, const struct workflow_op *op, FILE *out)
@@ -75,7 +76,7 @@ static void print_op(const struct plan *plan, const struct workflow_op *op, FILE
     fprintf(out, "op %s prompt=%" PRIu32 " static=%" PRIu32 " new=%" PRIu32 " out=%" PRIu32
             " columns=", name_of(plan, op->node), op->prompt_tokens, op->static_tokens,
             op->new_tokens, node->est_tokens);
-    print_columns(plan, node->columns, out);
+    print_columns(plan, &node->columns, out);
     fputc('\n', out);
 }
 
