@@ -4,7 +4,8 @@
  *
  *   auto      the engine of the program, as long as that has a free row, or is used no more than
  *             twice as much as another; else the engine that is used least. So a program stays
- *             with its history, and one that is wide uses all engines. It moves for good where
+ *             with its history, and one that has more calls than rows uses all engines; whether
+ *             the KV holds them is not asked (decision 0072). It moves for good where
  *             another engine has nothing to do and its own two calls, or where call after call
  *             finds nothing, as when each prompt is cut at the front, and another is used less
  *   local     Algorithm 2: a prompt of at most sched.balance_tokens goes to the engine that is used
