@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/base/assert.h"
 #include "tools/trace/array.h"
+
+STATIC_ASSERT(TRACE_TOKENS_MAX == 67108864, "messages say how many");
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -237,7 +240,7 @@ void build_part(struct build *build, const struct trace_part *part)
     struct trace_call *call = build_last_call(build);
     uint64_t tokens = call->prompt_tokens + tokens_of(build, part);
     if (tokens > TRACE_TOKENS_MAX) {
-        build_blame(build, "in: the prompt is too long");
+        build_blame(build, "in: the prompt is longer than 67108864 tokens");
         return;
     }
     *copy = *part;
@@ -251,7 +254,7 @@ void build_timing(struct build *build, uint64_t gap_us, uint32_t out_tokens)
         build_blame(build, "gap: longer than a year");
     }
     if (out_tokens > TRACE_TOKENS_MAX) {
-        build_blame(build, "out: too many tokens");
+        build_blame(build, "out: more than 67108864 tokens");
     }
     if (build->fault == NULL) {
         build_last_call(build)->gap_us = gap_us;

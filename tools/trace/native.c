@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: lines into programs and calls. The reader is strict: one blank between words, decimal
- * digits only, every reference backwards. What the lines say together is checked by build.c.
+ * digits only, every reference backwards. What the lines say together is checked by build.c. A
+ * line may end as Windows ends it, with CR LF.
  * Bounds: linear in the text.
  */
 #include "tools/trace/native.h"
 
 #include <string.h>
 
+#include "config/base/assert.h"
 #include "config/base/fnv.h"
+
+#define TOKENS_WANTED "a whole number of tokens from 1 to 67108864 is needed"
+#define TIME_WANTED   "whole microseconds from 0 to 31536000000000, a year, are needed"
+STATIC_ASSERT(TRACE_TOKENS_MAX == 67108864, "TOKENS_WANTED says how many");
+STATIC_ASSERT(BUILD_US_MAX == 31536000000000, "TIME_WANTED says how many");
 
 struct reader {
     struct build *build;
@@ -86,7 +93,7 @@ static void read_program(struct reader *reader)
 {
     (void)read_name(reader, ' ', "program: the id is missing");
     expect(reader, " ", "program: one blank before the arrival");
-    uint64_t arrival_us = read_number(reader, 0, BUILD_US_MAX, "program: arrival_us is no time");
+    uint64_t arrival_us = read_number(reader, 0, BUILD_US_MAX, "program: arrival_us: " TIME_WANTED);
     expect(reader, " ", "program: one blank before the class");
     build_program(reader->build, arrival_us, read_class(reader));
 }
@@ -114,7 +121,7 @@ static void read_text(struct reader *reader, char kind, struct trace_part *part)
         part->key = read_name(reader, ':', "in: s: and r: need a name");
         expect(reader, ":", "in: s:<name>:<n> and r:<name>:<n> need a number of tokens");
     }
-    part->tokens = (uint32_t)read_number(reader, 1, TRACE_TOKENS_MAX, "in: no token count");
+    part->tokens = (uint32_t)read_number(reader, 1, TRACE_TOKENS_MAX, "in: " TOKENS_WANTED);
 }
 
 /* p:<call>[:<n>], o:<call>[:<n>] */
@@ -152,13 +159,13 @@ static void read_call(struct reader *reader)
     expect(reader, " after=", "call: after= is missing");
     read_after(reader, number);
     expect(reader, " gap=", "call: gap= is missing, or after= is no list of numbers");
-    uint64_t gap_us = read_number(reader, 0, BUILD_US_MAX, "gap: no time in microseconds");
+    uint64_t gap_us = read_number(reader, 0, BUILD_US_MAX, "gap: " TIME_WANTED);
     expect(reader, " in=", "call: in= is missing");
     do {
         read_part(reader, number);
     } while (reader->build->fault == NULL && skip(reader, '+'));
     expect(reader, " out=", "call: out= is missing, or in= ends in something else");
-    uint64_t out_tokens = read_number(reader, 1, TRACE_TOKENS_MAX, "out: no token count");
+    uint64_t out_tokens = read_number(reader, 1, TRACE_TOKENS_MAX, "out: " TOKENS_WANTED);
     build_timing(reader->build, gap_us, (uint32_t)out_tokens);
 }
 
@@ -188,6 +195,9 @@ uint32_t native_read(struct build *build, const char *text, size_t bytes)
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         reader.at = at;
         reader.end = newline != NULL ? newline : end;
+        if (newline != NULL && newline > at && newline[-1] == '\r') {
+            reader.end--;
+        }
         reader.line++;
         read_line(&reader);
         at = newline != NULL ? newline + 1 : end;

@@ -14,7 +14,7 @@
 #include "tools/trace/forms/forms.h"
 #include "tools/trace/native.h"
 
-#define FILE_BYTES_MAX (UINT64_C(1) << 30)
+#define FILE_BYTES_MAX (UINT64_C(1) << 30)      /* docs/traces.md and a message say it */
 #define NATIVE         "agentix"
 
 void trace_free(struct trace *trace)
@@ -44,6 +44,10 @@ static bool is_native(const struct trace_source *source)
 static bool read_form(struct build *build, const struct trace_source *source, uint32_t *line,
                       char *problem)
 {
+    if (source->bytes == 0) {
+        snprintf(problem, TRACE_PROBLEM_BYTES, "the file is empty");
+        return false;
+    }
     if (!is_native(source)) {
         return forms_read(build, source, line, problem);
     }
@@ -69,36 +73,46 @@ bool trace_read(struct trace *trace, const struct trace_source *source,
     return is_read;
 }
 
+/* What the file has, up to FILE_BYTES_MAX. It is all of it where feof() is true afterwards. */
+static char *read_bytes(FILE *file, size_t *bytes)
+{
+    char *text = NULL;
+    *bytes = 0;
+    for (size_t room = 1 << 16; room <= FILE_BYTES_MAX; room *= 2) {
+        char *moved = realloc(text, room);
+        if (moved == NULL) {
+            return text;
+        }
+        text = moved;
+        *bytes += fread(text + *bytes, 1, room - *bytes, file);
+        if (*bytes < room) {
+            return text;
+        }
+    }
+    (void)fgetc(file);              /* a file of just so many bytes ends here */
+    return text;
+}
+
 /* The file in memory, or NULL after a message. */
 static char *read_file(const char *path, const char *program, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
-    char *text = NULL;
-    size_t room = 1 << 16, got = 0;
-    *bytes = 0;
-    while (file != NULL && room <= FILE_BYTES_MAX) {
-        char *moved = realloc(text, room);
-        if (moved == NULL) {
-            break;
-        }
-        text = moved;
-        got = fread(text + *bytes, 1, room - *bytes, file);
-        *bytes += got;
-        if (*bytes < room) {
-            break;
-        }
-        room *= 2;
+    char *text = file != NULL ? read_bytes(file, bytes) : NULL;
+    if (text != NULL && feof(file) && ferror(file) == 0) {
+        fclose(file);
+        return text;
     }
-    bool whole = file != NULL && text != NULL && feof(file) && ferror(file) == 0;
+    if (file != NULL && *bytes == FILE_BYTES_MAX && ferror(file) == 0) {
+        fprintf(stderr, "%s: %s: longer than 1 GiB, the most that a trace may have\n", program,
+                path);
+    } else {
+        fprintf(stderr, "%s: %s: cannot be read: %s\n", program, path, strerror(errno));
+    }
     if (file != NULL) {
         fclose(file);
     }
-    if (!whole) {
-        fprintf(stderr, "%s: %s: cannot be read: %s\n", program, path, strerror(errno));
-        free(text);
-        return NULL;
-    }
-    return text;
+    free(text);
+    return NULL;
 }
 
 int trace_load(struct trace *trace, const char *path, const struct trace_options *options)

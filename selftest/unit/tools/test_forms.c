@@ -383,7 +383,8 @@ static void test_refuses_what_is_no_trace(void **state)
     (void)state;
     assert_fault("{\"x\":1}", NULL, "1: record 1: no field of a known form: resourceSpans, "
                  "requests, conversations, input_length, text_input, messages or turns");
-    assert_fault("", "otlp", "1: no programs, or the last one has no calls");
+    assert_fault("", "otlp", "1: the file is empty");
+    assert_fault(" \n", "otlp", "1: no programs, or the last one has no calls");
     assert_fault("{\"conversations\":[[]]}", NULL,
                  "1: no programs, or the last one has no calls");
     assert_fault("[]", NULL, "1: the first line must be `agentix-trace 1`");
