@@ -189,6 +189,19 @@ def test_the_same_arguments_give_the_same_bytes():
     assert trace.run_json("a.json", *words) != trace.run_json("b.json", *words[:2], *words[4:])
 
 
+def test_trace_may_be_quiet_for_longer_than_a_connection_may_idle():
+    trace = Trace("agentix-trace 1\nprogram a 0 x\ncall 0 after=- gap=0 in=u:40 out=4\n"
+                  "call 1 after=0 gap=31536000000000 in=p:0+o:0+u:5 out=4\n"
+                  "program b 31536000000000 x\ncall 0 after=- gap=0 in=u:40 out=4\n")
+    for words, least_s in (((), 365 * 86400), (("--tenants",), 365 * 86400),
+                           (("--rate", "1e-7", "--programs", "5"), 4e7)):
+        result = json.loads(trace.run_json("r.json", *words))
+        assert result["steady"]["programs"] == result["programs"] - 2 * (result["programs"] // 5)
+        assert result["refused_calls"] == 0 and least_s <= result["makespan_s"] < 2 * least_s
+    done = lab("--trace", trace.path, "--set", "net.idle=1s")
+    assert done.returncode == 1 and "has closed a connection" in done.stderr, done.stderr
+
+
 def spans_of(calls):
     """Of each program: from its first call to its last token, in microseconds."""
     spans = {}
@@ -385,6 +398,7 @@ def test_wrong_arguments_and_traces_are_named():
                         (("--sessions", "7"), "--sessions"), (("--sessions", "0"), "--sessions"),
                         (("--sessions", "2", "--rate", "1"), "--rate"),
                         (("--sessions", "2", "--offline"), "--offline"),
+                        (("--rate", "1e-9", "--programs", "20000"), "1e+11 s are the most"),
                         (("--engines", "9"), "--engines"), (("--engines", "0"), "--engines"),
                         (("--kill-engine", "1@1+1"), "--kill-engine"),
                         (("--kill-engine", "0@1"), "--kill-engine"),

@@ -24,7 +24,8 @@
 #include "net/open_calls.h"
 #include "tools/lab/lab.h"
 
-#define CALLS_MAX (1u << 27)
+#define CALLS_MAX  (1u << 27)
+#define SPAN_S_MAX 1e11             /* from the first arrival to the last: 3,000 years */
 
 void lab_program_id(const struct lab *lab, uint32_t run, uint8_t *id)
 {
@@ -49,6 +50,19 @@ static double rate_of(const struct lab_settings *settings, const struct trace *t
     return settings->rate != 0 ? settings->rate : player_natural_rate(trace, settings->programs);
 }
 
+/* Microseconds are counted in 64 bits. */
+static int check_span(const struct lab *lab, double rate)
+{
+    uint32_t programs = lab->settings->programs > 0 ? lab->settings->programs
+                                                    : lab->trace->programs_count;
+    if (rate == 0 || programs / rate <= SPAN_S_MAX) {
+        return LAB_EXIT_OK;
+    }
+    fprintf(stderr, "agentix-lab: --programs, --rate: %" PRIu32 " programs arrive within %.3g s; "
+            "%.0e s are the most that the lab plays\n", programs, programs / rate, SPAN_S_MAX);
+    return LAB_EXIT_USAGE;
+}
+
 static int start_player(struct lab *lab)
 {
     struct lab_clients *clients = &lab->clients;
@@ -58,6 +72,9 @@ static int start_player(struct lab *lab)
         .rate = rate_of(lab->settings, lab->trace), .gap_scale = 1,
         .gap_s_max = lab->settings->gap_s_max, .start_us = LAB_EPOCH_US,
         .seed = lab->settings->seed};
+    if (check_span(lab, settings.rate) != LAB_EXIT_OK) {
+        return LAB_EXIT_USAGE;
+    }
     enum player_start start = player_init(&clients->player, lab->trace, &settings);
     lab->result.rate = settings.rate;
     lab->result.programs = clients->player.runs_count;

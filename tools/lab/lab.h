@@ -174,6 +174,7 @@ struct lab {
     struct lab_engine engines[WORLD_ENGINES_MAX];   /* [limits.engines] */
     bool died[LAB_DEATHS_MAX];      /* of settings.deaths */
     bool acted;                     /* this pass settled or launched a step */
+    uint64_t acted_us;              /* when one last did */
     bool timed;                     /* this pass is measured, */
     uint64_t aside_ns;              /* without the lab's own work in it */
     /* the appliance */

@@ -13,7 +13,9 @@
 #include "config/base/assert.h"
 #include "tools/lab/lab.h"
 
-#define STILL_PASSES_MAX 100000000u     /* at 200 ms each: half a year of nothing */
+#define STILL_PASSES_MAX 100000000u     /* at 200 ms each: half a year of calls that wait */
+#define QUIET_US         UINT64_C(86400000000)  /* without a step: then passes are so long, */
+#define QUIET_PASS_US    UINT64_C(3600000000)   /* if no call is open */
 #define TIMED_EVERY      16             /* one pass of so many is measured */
 
 static int map_memory(struct lab *lab)
@@ -147,8 +149,10 @@ static bool is_over(const struct lab *lab)
 
 void lab_pass(struct lab *lab)
 {
-    static const struct loop_orders orders = {.load_permille = 1000};
     static const int32_t listeners[NET_LISTENERS_MAX] = {0, -1};
+    bool is_quiet = lab->now_us - lab->acted_us >= QUIET_US;
+    const struct loop_orders orders = {.load_permille = 1000,
+                                       .idle_us = is_quiet ? QUIET_PASS_US : 0};
     bool goes_on = loop_pass(&lab->loop, &orders, listeners);
     ASSERT(goes_on);
     lab_foretold_pass(lab);
@@ -165,10 +169,19 @@ static void pass(struct lab *lab, uint64_t number, uint64_t *timed_ns, uint64_t 
         begun_ns = lab_wall_ns();
     }
     lab_pass(lab);
+    lab->acted_us = lab->acted ? lab->now_us : lab->acted_us;
     if (lab->timed && lab->acted) {
         *timed_ns += lab_wall_ns() - begun_ns - lab->aside_ns;
         (*timed_count)++;
     }
+}
+
+static int halt(const struct lab *lab)
+{
+    fprintf(stderr, "agentix-lab: the run came to a halt at %.3f s: %s\n",
+            (double)(lab->now_us - LAB_EPOCH_US) / 1e6, lab->sockets.closed
+            ? "the appliance has closed a connection" : "calls wait, and no step begins or ends");
+    return LAB_EXIT_SYSTEM;
 }
 
 static int turn(struct lab *lab)
@@ -178,9 +191,7 @@ static int turn(struct lab *lab)
         pass(lab, number, &timed_ns, &timed_count);
         still = lab->acted ? 0 : still + 1;
         if (lab->sockets.closed || still > STILL_PASSES_MAX) {
-            fprintf(stderr, "agentix-lab: the run came to a halt at %.3f s\n",
-                    (double)(lab->now_us - LAB_EPOCH_US) / 1e6);
-            return LAB_EXIT_SYSTEM;
+            return halt(lab);
         }
     }
     lab->result.wall_s = (double)(lab_wall_ns() - begun_ns) / 1e9;

@@ -278,7 +278,7 @@ static uint64_t engine_heartbeat(void *self, uint32_t index)
 
 void lab_world_init(struct lab *lab)
 {
-    lab->now_us = LAB_EPOCH_US;
+    lab->now_us = lab->acted_us = LAB_EPOCH_US;
     lab->world = (struct world){
         .self = lab,
         .now_us = now_us,
