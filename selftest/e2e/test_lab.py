@@ -189,6 +189,25 @@ def test_the_same_arguments_give_the_same_bytes():
     assert trace.run_json("a.json", *words) != trace.run_json("b.json", *words[:2], *words[4:])
 
 
+def test_only_the_last_line_of_a_report_differs():
+    trace = Trace()
+    first, again = (lab("--trace", trace.path).stdout.splitlines() for _ in range(2))
+    assert first[:-1] == again[:-1]
+    assert [line.split("  ")[0] for line in first if "this machine" in line] == ["this machine"]
+    assert first[-1].startswith("this machine  ") and again[-1].startswith("this machine  ")
+
+
+def test_report_that_cannot_be_written_is_an_error():
+    trace = Trace()
+    command = [os.path.join(BUILD, "agentix-lab"), "--trace", trace.path]
+    for words in ([], ["--compare", "plas,fcfs"], ["--help"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run(command + words, stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=HANG_S * 5)
+        assert done.returncode == 1, words
+        assert done.stderr == "agentix-lab: standard output: not all could be written\n"
+
+
 def test_trace_may_be_quiet_for_longer_than_a_connection_may_idle():
     trace = Trace("agentix-trace 1\nprogram a 0 x\ncall 0 after=- gap=0 in=u:40 out=4\n"
                   "call 1 after=0 gap=31536000000000 in=p:0+o:0+u:5 out=4\n"
@@ -266,6 +285,14 @@ def test_calls_of_an_engine_that_dies_are_answered():
     events = events_of(timeline)
     slots = stretches_of([e for e in events if e["pid"] <= 2], lambda e: e["args"]["program"])
     assert slots == stretches_of([e for e in events if e["name"] == "run"], lambda e: e["pid"] - 3)
+
+
+def test_report_names_the_death_of_an_only_engine():
+    trace = Trace()
+    words = ("--trace", trace.path, "--cost", "cpu", "--kill-engine", "0@1+0.1")
+    assert ", died 1 time\n" in lab(*words).stdout
+    assert ", died 2 times\n" in lab(*words, "--kill-engine", "0@2+0.1").stdout
+    assert "died" not in lab(*words[:-2]).stdout
 
 
 DRAFTS = "agentix-drafts 1\n* 60 20 8 5 3 2 1 1 0 0 0 0 0 0 0 0 7\n"
@@ -398,6 +425,8 @@ def test_wrong_arguments_and_traces_are_named():
                         (("--sessions", "7"), "--sessions"), (("--sessions", "0"), "--sessions"),
                         (("--sessions", "2", "--rate", "1"), "--rate"),
                         (("--sessions", "2", "--offline"), "--offline"),
+                        (("--offline", "--rate", "3"), "--rate"),
+                        (("--programs", "0"), "from 1 to"), (("--compare", ""), "--compare: ''"),
                         (("--rate", "1e-9", "--programs", "20000"), "1e+11 s are the most"),
                         (("--engines", "9"), "--engines"), (("--engines", "0"), "--engines"),
                         (("--kill-engine", "1@1+1"), "--kill-engine"),
@@ -406,6 +435,11 @@ def test_wrong_arguments_and_traces_are_named():
                         (("--kill-engine", "0@-1+1"), "--kill-engine"),
                         (("--kill-engine", "0@1+1s"), "--kill-engine"),
                         (("--kill-engine", "0@nan+1"), "--kill-engine"),
+                        (("--kill-engine", "0@1e300+1"), "from 0 to 1e9 seconds"),
+                        (("--kill-engine", "0@1+1e-9"), "from 1e-6 to 1e9"),
+                        (("--kill-engine", "4294967296@1+1"), "below --engines"),
+                        (("--kill-engine", "0@5+1", "--kill-engine", "0@4.5+1"), "must be back"),
+                        (("--kill-engine", "0@1+1", "--kill-engine", "0@2+1"), "must be back"),
                         (("--seed", "-1"), "--seed"), (("more",), "more")):
         done = lab("--trace", trace.path, *words)
         assert done.returncode == 2 and said in done.stderr, (words, done.stderr)

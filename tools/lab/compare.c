@@ -46,8 +46,9 @@ struct contestant {
 static int split(struct contestant *contestants, uint32_t *count,
                  const struct lab_settings *settings, const char *names)
 {
+    const char *at = names;
     *count = 0;
-    for (const char *at = names; *at != '\0';) {
+    do {
         size_t length = strcspn(at, ",");
         if (*count == COMPARE_MAX || length == 0 || length >= NAME_BYTES) {
             fprintf(stderr, "agentix-lab: --compare: '%s' is not 1 to %d names\n", names,
@@ -62,8 +63,8 @@ static int split(struct contestant *contestants, uint32_t *count,
             return code;
         }
         at += length + (at[length] == ',');
-    }
-    return *count > 0 ? LAB_EXIT_OK : LAB_EXIT_USAGE;
+    } while (*at != '\0');
+    return LAB_EXIT_OK;
 }
 
 struct search {

@@ -15,7 +15,10 @@
 #define RATE_MIN 1e-9       /* programs a second; for --slo, seconds */
 #define RATE_MAX 1e9
 #define COST_ERROR_MAX 1e6
-#define DEATH_S_MAX 1e9
+#define DEATH_S_MAX 1e9     /* DEATHS_WANTED says both */
+#define DEATH_S_MIN 1e-6
+
+#define DEATHS_WANTED "I@T+D: engine I below --engines, T from 0 to 1e9 seconds, D from 1e-6 to 1e9"
 
 #define AS_PRESET (-1.0)
 
@@ -77,8 +80,8 @@ static const struct argument rows[] = {
     {"--gap-max", "SECONDS", ARGUMENT_F64, &words.settings.gap_s_max, RATE_MIN, RATE_MAX,
      "a gap of the trace is no longer than this"},
     {"--offline", "", ARGUMENT_FLAG, &words.settings.offline, 0, 0, "all programs at time 0"},
-    {"--programs", "N", ARGUMENT_U32, &words.settings.programs, 0, 1 << 24,
-     "the first N; more than the trace has: it repeats"},
+    {"--programs", "N", ARGUMENT_U32, &words.settings.programs, 1, 1 << 24,
+     "the first N (default: all); more than the trace has: it repeats"},
     {"--seed", "S", ARGUMENT_U64, &words.settings.seed, 0, 0,
      "deals the programs anew over the arrival times (0: as traced)"},
     {"--engines", "E", ARGUMENT_U32, &words.settings.engines, 1, WORLD_ENGINES_MAX,
@@ -86,7 +89,7 @@ static const struct argument rows[] = {
      "are of all together"},
     {"--kill-engine", "I@T+D", ARGUMENT_TEXTS, &words.kills, 0, LAB_DEATHS_MAX,
      "engine I, from 0, dies T seconds after the start and is back\n"
-     "after D seconds; may be repeated"},
+     "after D seconds; may be repeated, for an engine that is back"},
     {"--cost", "PRESET", ARGUMENT_TEXT, &words.cost, 0, 0,
      "unit, a100-llama-3.1-8b (default), a100-llama-2-7b,\n"
      "h200-llama-3.1-8b, h200-llama-3.1-70b-fp8, cpu"},
@@ -156,6 +159,8 @@ static int check_words(void)
     } else if (settings->sessions > 0 &&
                (settings->rate > 0 || settings->offline || words.slo > 0)) {
         problem = "--sessions is another load than --rate, --offline and --slo";
+    } else if (settings->offline && settings->rate > 0) {
+        problem = "--offline is another load than --rate";
     } else if (words.slo > 0 && words.compare == NULL) {
         problem = "--slo goes with --compare";
     } else if (words.compare != NULL && (words.json != NULL || settings->timeline_path != NULL ||
@@ -180,15 +185,37 @@ static bool read_death(struct lab_death *death, const char *text)
 {
     double at_s, for_s;
     int end = 0;
-    uint32_t engines = words.settings.engines > 0 ? words.settings.engines : 1;
-    bool is_read = sscanf(text, "%" SCNu32 "@%lf+%lf%n", &death->engine, &at_s, &for_s, &end) == 3;
-    if (!is_read || text[end] != '\0' || death->engine >= engines ||
-        !(at_s >= 0 && at_s <= DEATH_S_MAX) || !(for_s > 0 && for_s <= DEATH_S_MAX)) {
+    uint64_t engine, engines = words.settings.engines > 0 ? words.settings.engines : 1;
+    bool is_read = sscanf(text, "%" SCNu64 "@%lf+%lf%n", &engine, &at_s, &for_s, &end) == 3;
+    if (!is_read || text[end] != '\0' || engine >= engines ||
+        !(at_s >= 0 && at_s <= DEATH_S_MAX) || !(for_s >= DEATH_S_MIN && for_s <= DEATH_S_MAX)) {
         return false;
     }
+    death->engine = (uint32_t)engine;
     death->at_us = (uint64_t)(at_s * 1e6 + 0.5);
     death->for_us = (uint64_t)(for_s * 1e6 + 0.5);
     return true;
+}
+
+/* An engine cannot die while it is dead, nor in the moment in which it is back. */
+static bool overlap(const struct lab_death *one, const struct lab_death *other)
+{
+    return one->engine == other->engine && one->at_us <= other->at_us + other->for_us &&
+           other->at_us <= one->at_us + one->for_us;
+}
+
+static int check_deaths(const struct lab_settings *settings)
+{
+    for (uint32_t i = 0; i < settings->deaths_count; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (overlap(&settings->deaths[i], &settings->deaths[j])) {
+                fprintf(stderr, "agentix-lab: --kill-engine: %s and %s: the engine must be back "
+                        "before it dies again\n", words.kills.texts[j], words.kills.texts[i]);
+                return LAB_EXIT_USAGE;
+            }
+        }
+    }
+    return ARGUMENT_GO_ON;
 }
 
 static int read_deaths(struct lab_settings *settings)
@@ -197,10 +224,10 @@ static int read_deaths(struct lab_settings *settings)
     for (uint32_t i = 0; i < words.kills.count; i++) {
         if (!read_death(&settings->deaths[i], words.kills.texts[i])) {
             return command_line_refuse(&line, "--kill-engine", words.kills.texts[i],
-                                       "I@T+D, engine I below --engines, T and D seconds");
+                                       DEATHS_WANTED);
         }
     }
-    return ARGUMENT_GO_ON;
+    return check_deaths(settings);
 }
 
 /* The preset as the command line changes it. */
@@ -284,16 +311,12 @@ static int run_one(const struct trace *trace)
     return code;
 }
 
-int main(int argc, char **argv)
+static int play(void)
 {
     struct trace trace = {0};
-    int code = parse(argc, argv);
-    if (code != ARGUMENT_GO_ON) {
-        return code;
-    }
     words.settings.trace_options.program = "agentix-lab";
-    code = words.settings.trace_path == NULL ? LAB_EXIT_OK
-           : trace_load(&trace, words.settings.trace_path, &words.settings.trace_options);
+    int code = words.settings.trace_path == NULL ? LAB_EXIT_OK
+               : trace_load(&trace, words.settings.trace_path, &words.settings.trace_options);
     if (code != LAB_EXIT_OK) {
         return code;
     }
@@ -304,4 +327,21 @@ int main(int argc, char **argv)
     }
     trace_free(&trace);
     return code;
+}
+
+/* A report that is lost in part is no success. */
+static int end_output(int code)
+{
+    bool is_whole = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (is_whole || (code != LAB_EXIT_OK && code != LAB_EXIT_REFUSED)) {
+        return code;
+    }
+    fprintf(stderr, "agentix-lab: standard output: not all could be written\n");
+    return LAB_EXIT_SYSTEM;
+}
+
+int main(int argc, char **argv)
+{
+    int code = parse(argc, argv);
+    return end_output(code == ARGUMENT_GO_ON ? play() : code);
 }

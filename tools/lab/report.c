@@ -64,7 +64,11 @@ static void print_engines(const struct lab_result *r, FILE *out)
         fprintf(out, "engine %-6" PRIu32 " busy %.1f %%, %" PRIu64 " calls, prefix hits %.3f", i,
                 100 * busy_share(r, i), engine->calls,
                 ratio(engine->cached_tokens, engine->prompt_tokens));
-        fprintf(out, engine->deaths > 0 ? ", died %" PRIu32 " times\n" : "\n", engine->deaths);
+        if (engine->deaths > 0) {
+            fprintf(out, ", died %" PRIu32 " time%s", engine->deaths,
+                    engine->deaths > 1 ? "s" : "");
+        }
+        fputc('\n', out);
     }
 }
 
@@ -124,7 +128,7 @@ void report_print(const struct lab_result *result, FILE *out)
                 r->cut_prompts, r->context_tokens);
     }
     print_refused(r, out);
-    if (r->engines_count > 1) {
+    if (r->engines_count > 1 || r->engines[0].deaths > 0) {
         print_engines(r, out);
     }
     serving_print(&r->serving, out);
