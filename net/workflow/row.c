@@ -240,8 +240,7 @@ static bool is_known(const struct workflow *flow, uint32_t row, uint32_t node)
 static bool was_answered(const struct workflow *flow, uint32_t row, uint32_t node)
 {
     const struct workflow_instance *instance = workflow_instance(flow, row, node);
-    bool has_failed = instance->state == WORKFLOW_FAILED &&
-                      instance->status == STATUS_GONE_CANCELLED;
+    bool has_failed = instance->state == WORKFLOW_FAILED && instance->status == STATUS_BAD_LAMBDA;
     return net_flow_has_begun(flow, row) && (is_known(flow, row, node) || has_failed);
 }
 

@@ -105,7 +105,7 @@ static void answer(struct sched *sched, struct workflow *flow, const struct comm
         return;                     /* it came too late */
     }
     if (command->failed) {
-        sched_instance_fail(sched, of, STATUS_GONE_CANCELLED);
+        sched_instance_fail(sched, of, STATUS_BAD_LAMBDA);
     } else {
         sched_instance_known(sched, of, command->tokens_count, now_us);
     }

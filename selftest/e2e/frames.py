@@ -341,6 +341,7 @@ STATUSES = {
     35: ("BAD_FLOW_SIZE", "the workflow needs more than the appliance has for one"),
     36: ("BAD_ROW_REUSED", "a row with this number is open, and it has other columns"),
     37: ("BAD_NODE_UNKNOWN", "the workflow did not ask for this"),
+    38: ("BAD_LAMBDA", "a lambda of the workflow has no answer"),
     49: ("GONE_DEADLINE", "deadline passed"),
     50: ("GONE_CANCELLED", "cancelled"),
     51: ("GONE_SLOW_READER", "the client did not read in time"),

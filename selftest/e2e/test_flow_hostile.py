@@ -27,7 +27,7 @@ BAD_FRAME_LENGTH, BAD_FIELD, BAD_RESERVED, BAD_TOKEN, BAD_TEXT = 19, 22, 23, 29,
 BAD_PROMPT_LENGTH = 28
 BAD_FLOW_OPEN, BAD_FLOW_UNKNOWN, BAD_FLOW_SIZE = 33, 34, 35
 BAD_ROW_REUSED, BAD_NODE_UNKNOWN = 36, 37
-GONE_CANCELLED = 50
+BAD_LAMBDA, GONE_CANCELLED = 38, 50
 
 
 def test_every_field_out_of_range_is_named_and_costs_its_frame():
@@ -137,11 +137,11 @@ def test_rows_and_answers_that_do_not_fit():
         c.send(row(2, b"a2"))
         c.until(ASK)
         c.refused(answer(2, 1, b"far too long for eight tokens: " * 9), BAD_FIELD)
-        assert c.until(ROW_DONE)[1]["status"] == GONE_CANCELLED     # its operator has failed
+        assert c.until(ROW_DONE)[1]["status"] == BAD_LAMBDA         # its operator has failed
         c.send(row(3, b"a3"))
         c.until(ASK)
         c.send(answer(3, 1, failed=1) + end(FLOW_CLOSE))
-        assert c.until(ROW_DONE)[1]["status"] == GONE_CANCELLED
+        assert c.until(ROW_DONE)[1]["status"] == BAD_LAMBDA
         assert c.until(FLOW_DONE)[1]["rows"] == 3
         c.refused(row(3, b"a"), BAD_FLOW_UNKNOWN)
 

@@ -444,7 +444,6 @@ def test_wrong_arguments_and_traces_are_named():
         done = lab("--trace", trace.path, *words)
         assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
     assert lab().returncode == 2
-    for path, said in ((trace.file("none"), "No such file"), ("/dev/zero", "longer than 1 GiB")):
-        done = lab("--trace", path)
-        assert done.returncode == 1 and said in done.stderr, done.stderr
+    done = lab("--trace", trace.file("none"))
+    assert done.returncode == 1 and "No such file" in done.stderr, done.stderr
     assert lab("--help").returncode == 0

@@ -8,7 +8,7 @@ from flow_frames import INPUT, IS_TEXT, LAMBDA, LLM, Flows, answer, end, node, r
 from protocol import ASK, FLOW_CLOSE, FLOW_DONE, ROW_DONE, VALUE
 
 MODEL = "model.path=" + EMBEDDED_MODEL
-STREAM, GONE_CANCELLED = 2, 50
+STREAM, BAD_LAMBDA = 2, 38
 
 
 def ran(a, nodes, texts=(b"What do bees make?",), **fields):
@@ -68,7 +68,7 @@ def test_a_branch_that_fails_and_takes_the_others_with_it():
                 values.add((got["row"], got["output"]))
             else:
                 ends[got["row"]] = got["status"]
-        assert ends == {1: GONE_CANCELLED, 2: 0} and values == {(1, 0), (2, 0), (2, 1)}
+        assert ends == {1: BAD_LAMBDA, 2: 0} and values == {(1, 0), (2, 0), (2, 1)}
     with Appliance(MODEL) as a:
         for failed in (1, 0):
             with Flows(a.tcp) as c:

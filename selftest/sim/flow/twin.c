@@ -170,7 +170,7 @@ static void value_of_lambda(const struct sim_flow *flow, const struct sim_flow_r
     uint32_t bytes = sim_words_spell(value->tokens, value->count, text);
     bool has_answer = sim_flow_lambda(text, bytes, flow->graph.nodes[index].wire.max_tokens,
                                       &answer);
-    value->status = has_answer ? STATUS_OK : STATUS_GONE_CANCELLED;
+    value->status = has_answer ? STATUS_OK : STATUS_BAD_LAMBDA;
     value->count = has_answer && answer.count > 0
                        ? sim_words_encode(answer.bytes, answer.count, false, value->tokens,
                                           SIM_VALUE_TOKENS) : 0;

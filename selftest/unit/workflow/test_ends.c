@@ -180,7 +180,7 @@ static void test_a_row_has_the_status_of_its_first_output(void **state)
     send((struct command){.kind = COMMAND_WORKFLOW_ANSWER, .row = at, .node = lambda,
                           .failed = true});
     assert_int_equal(flow->rows[at].state, WORKFLOW_ROW_DONE);
-    assert_status(STATUS_GONE_CANCELLED, flow->rows[at].status);
+    assert_status(STATUS_BAD_LAMBDA, flow->rows[at].status);
 }
 
 /* Whatever made the first one end, the second does not wait for something to happen. */

@@ -124,7 +124,7 @@ static void test_failure_is_known_again(void **state)
                           .failed = true});
     assert_int_equal(flow->rows[at].state, WORKFLOW_ROW_DONE);
     enum status why = flow->rows[at].status;
-    assert_status(STATUS_GONE_CANCELLED, why);
+    assert_status(STATUS_BAD_LAMBDA, why);
     give_again(at, LIFE);
     assert_int_equal(flow->rows[at].state, WORKFLOW_ROW_DONE);
     assert_status(why, flow->rows[at].status);
