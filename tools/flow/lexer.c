@@ -14,25 +14,40 @@
 #define FOUND_BYTES_MAX 40                  /* of a token, in a message */
 #define SIGNS           "=,[]{}*!"
 
+#define SHOWN_BYTES     (FOUND_BYTES_MAX + 8)
+
+static void show(const struct flow_token *found, char shown[SHOWN_BYTES])
+{
+    uint32_t bytes = found->bytes < FOUND_BYTES_MAX ? found->bytes : FOUND_BYTES_MAX;
+    const char *quote = found->kind == FLOW_STRING ? "\"" : "'";
+    switch (found->kind) {
+    case FLOW_STATEMENT_END:
+        snprintf(shown, SHOWN_BYTES, "the end of the statement");
+        break;
+    case FLOW_FILE_END:
+        snprintf(shown, SHOWN_BYTES, "the end of the file");
+        break;
+    case FLOW_BYTE:
+        snprintf(shown, SHOWN_BYTES, "byte %u", (unsigned)(uint8_t)found->at[0]);
+        break;
+    default:
+        snprintf(shown, SHOWN_BYTES, "%s%.*s%s%s", quote, (int)bytes, found->at,
+                 bytes < found->bytes ? "..." : "", quote);
+    }
+}
+
 bool flow_refuse(const struct flow_lexer *lexer, const struct flow_token *found,
                  const char *expected)
 {
-    static const char *const names[] = {[FLOW_STATEMENT_END] = "the end of the statement",
-                                        [FLOW_FILE_END] = "the end of the file"};
-    char shown[FOUND_BYTES_MAX + 8];
-    if (found->kind >= FLOW_STATEMENT_END) {
-        snprintf(shown, sizeof shown, "%s", names[found->kind]);
-    } else {
-        uint32_t bytes = found->bytes < FOUND_BYTES_MAX ? found->bytes : FOUND_BYTES_MAX;
-        const char *quote = found->kind == FLOW_STRING ? "\"" : "'";
-        snprintf(shown, sizeof shown, "%s%.*s%s%s", quote, (int)bytes, found->at,
-                 bytes < found->bytes ? "..." : "", quote);
-    }
-    for (char *at = shown; *at != '\0'; at++) {
+    char shown[SHOWN_BYTES];
+    show(found, shown);
+    int place = snprintf(lexer->fault, FLOW_FAULT_BYTES, "%.60s:%u:%u: ", lexer->path,
+                         (unsigned)found->line, (unsigned)found->column);
+    snprintf(lexer->fault + place, FLOW_FAULT_BYTES - (size_t)place, "found %s, expected %s",
+             shown, expected);
+    for (char *at = lexer->fault + place; *at != '\0'; at++) {
         *at = *at < ' ' || *at > '~' ? '?' : *at;   /* a terminal may show it */
     }
-    snprintf(lexer->fault, FLOW_FAULT_BYTES, "%.60s:%u:%u: found %s, expected %s", lexer->path,
-             (unsigned)found->line, (unsigned)found->column, shown, expected);
     return false;
 }
 
@@ -98,7 +113,14 @@ static struct flow_token token_at(const struct flow_lexer *lexer, size_t at, siz
                                (uint32_t)(at - lexer->line_start) + 1};
 }
 
-/* lexer->at is its first quote. A zero byte ends it as a line does: strchr() finds that, too. */
+static bool refuse_byte(const struct flow_lexer *lexer, size_t at)
+{
+    struct flow_token found = token_at(lexer, at, 1);
+    found.kind = FLOW_BYTE;
+    return flow_refuse(lexer, &found, "text");
+}
+
+/* lexer->at is its first quote. Byte 0 ends the loop, too: strchr() finds it. */
 static bool take_string(struct flow_lexer *lexer, struct flow_token *token)
 {
     size_t first = lexer->at + 1, at = first;
@@ -106,12 +128,18 @@ static bool take_string(struct flow_lexer *lexer, struct flow_token *token)
     while (at < lexer->bytes && strchr("\"\n", lexer->text[at]) == NULL) {
         if (lexer->text[at] == '\\') {
             at++;
+            if (at < lexer->bytes && lexer->text[at] == '\0') {
+                break;
+            }
             if (at >= lexer->bytes || escape(lexer->text[at]) == 0) {
                 struct flow_token found = token_at(lexer, at - 1, at < lexer->bytes ? 2 : 1);
                 return flow_refuse(lexer, &found, "one of \\n \\t \\r \\\" \\\\");
             }
         }
         at++;
+    }
+    if (at < lexer->bytes && lexer->text[at] == '\0') {
+        return refuse_byte(lexer, at);
     }
     if (at >= lexer->bytes || lexer->text[at] != '"') {
         return flow_refuse(lexer, token, "a string that ends on its line");
@@ -164,20 +192,20 @@ static bool take_word(struct flow_lexer *lexer, struct flow_token *token)
     }
     *token = token_at(lexer, first, lexer->at - first);
     if (token->bytes == 0) {
-        token->at = "a control byte";
-        token->bytes = (uint32_t)strlen(token->at);
-        return flow_refuse(lexer, token, "text");
+        return refuse_byte(lexer, first);
     }
     return utf8_is_valid(token->at, token->bytes) || flow_refuse(lexer, token, "UTF-8");
 }
 
 bool flow_lexer_next(struct flow_lexer *lexer, struct flow_token *token)
 {
+    const struct flow_token behind = token_at(lexer, lexer->at, 0);     /* the last token */
     skip(lexer);
     bool at_end = lexer->at == lexer->bytes;
     *token = token_at(lexer, lexer->at, at_end ? 0 : 1);
     if (lexer->in_statement && (at_end || token->column == 1) && lexer->at > 0) {
         lexer->in_statement = false;
+        *token = behind;
         token->kind = FLOW_STATEMENT_END;
         return true;
     }

@@ -16,7 +16,9 @@
 enum flow_token_kind {
     FLOW_WORD, FLOW_STRING,
     FLOW_SIGN,                              /* one of = , [ ] { } * ! */
-    FLOW_STATEMENT_END, FLOW_FILE_END,
+    FLOW_STATEMENT_END,                     /* where its last token ends */
+    FLOW_FILE_END,
+    FLOW_BYTE,                              /* that is no text; only in messages */
 };
 struct flow_token {
     enum flow_token_kind kind;

@@ -258,7 +258,7 @@ static void test_parse_refuses_with_place_found_and_expected(void **state)
     assert_refused(BEGIN "llm a = \"x\"\n", "f:2:7: found '=', expected max=N before it");
     assert_refused(BEGIN "llm a max=0 = \"x\"\n", "f:2:11: found '0', expected 1 .. 2147483647");
     assert_refused(BEGIN "llm a max=1 = {\"x\"\n",
-                   "f:3:1: found the end of the statement, expected }");
+                   "f:2:19: found the end of the statement, expected }");
     assert_refused(BEGIN "llm a max=1 = {\"x\" {\n",
                    "f:2:20: found '{', expected }: a group holds no group");
     assert_refused(BEGIN "llm a max=1 = \"x\" }\n", "f:2:19: found '}', expected { before it");
@@ -273,6 +273,23 @@ static void test_parse_refuses_with_place_found_and_expected(void **state)
     assert_refused(BEGIN "input a[b]\n",
                    "f:2:9: found 'b', expected the name of an `each` above, once, and at most 8 of "
                    "them");
+}
+
+static void test_parse_names_the_line_on_which_a_statement_ends(void **state)
+{
+    assert_refused(BEGIN "each r =\n\n# no more\noutput r\n",
+                   "f:2:9: found the end of the statement, expected an element or a range, such as "
+                   "anna or 1..4");
+    assert_refused(BEGIN "llm a max=1 = {\n  \"x\"  # open\noutput a\n",
+                   "f:3:6: found the end of the statement, expected }");
+    assert_refused("agentix-flow",
+                   "f:1:13: found the end of the statement, expected version 1");
+    assert_refused(BEGIN "output",
+                   "f:2:7: found the end of the statement, expected a piece: \"text\", a name, "
+                   "s:NAME:N or {");
+    assert_refused(BEGIN "each\na = 1\n",
+                   "f:2:5: found the end of the statement, expected a name: a letter or _, then "
+                   "letters, digits, _ . -");
 }
 
 static void test_parse_refuses_names_that_mean_nothing(void **state)
@@ -312,12 +329,19 @@ static void test_parse_refuses_bytes_that_are_no_text(void **state)
 {
     static const char zero[] = BEGIN "llm a max=1 = \"x\0\"\n";
     assert_false(parse_bytes(zero, sizeof zero - 1));
+    assert_string_equal("f:2:17: found byte 0, expected text", fault);
+    static const char escaped[] = BEGIN "llm a max=1 = \"x\\\0\"\n";
+    assert_false(parse_bytes(escaped, sizeof escaped - 1));
+    assert_string_equal("f:2:18: found byte 0, expected text", fault);
     static const char half[] = BEGIN "llm a max=1 = \"\xc3\"\noutput a";
     assert_false(parse_bytes(half, sizeof half - 1));
     assert_string_equal("f:2:15: found \"?\", expected UTF-8", fault);
     static const char bell[] = BEGIN "\alm";
     assert_false(parse_bytes(bell, sizeof bell - 1));
-    assert_string_equal("f:2:1: found 'a control byte', expected text", fault);
+    assert_string_equal("f:2:1: found byte 7, expected text", fault);
+    static const char delete[] = BEGIN "llm a\x7f";
+    assert_false(parse_bytes(delete, sizeof delete - 1));
+    assert_string_equal("f:2:6: found byte 127, expected text", fault);
 }
 
 int main(void)
@@ -334,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_parse_options_reach_the_node),
         cmocka_unit_test(test_parse_takes_lengths_that_are_known),
         cmocka_unit_test(test_parse_refuses_with_place_found_and_expected),
+        cmocka_unit_test(test_parse_names_the_line_on_which_a_statement_ends),
         cmocka_unit_test(test_parse_refuses_names_that_mean_nothing),
         cmocka_unit_test(test_parse_refuses_a_few_bytes_that_ask_for_much),
         cmocka_unit_test(test_parse_refuses_bytes_that_are_no_text),
