@@ -137,6 +137,14 @@ def test_a_bad_file_is_refused_with_its_place():
     assert done.returncode == 2 and "/nowhere.flow: cannot be read" in done.stderr, done
 
 
+def test_no_number_of_a_plan_is_cut():
+    # u(a) = 1*1 + 1 = 2, known at 2 + M; u(b) = 1 + 1.
+    text = "agentix-flow 1\nllm a max=1 = \"a\"\nllm b max=1 = a\noutput b\n"
+    assert explain(text, kv_tokens=2**31).endswith(f"steps {2 + 2**31 + 2}\n")
+    assert "--kv-tokens" in (said := explain(text, kv_tokens=2**31 + 1)), said
+    assert "2147483648" in said.replace("2147483649", ""), said
+
+
 def test_the_page_shows_what_the_example_gives():
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()

@@ -19,6 +19,7 @@
 #define FLOW_ELEMENTS_MAX     256           /* of a set: a node each */
 #define FLOW_INDICES_MAX      8             /* of a name */
 #define FLOW_SYNTHETIC_MAX    (1u << 20)    /* tokens of one s:NAME:N */
+#define FLOW_VALUE_TOKENS_MAX (1u << 24)    /* `max`: no plan's cost cuts it */
 #define FLOW_FAULT_BYTES      256
 
 struct flow_node_name {

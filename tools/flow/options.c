@@ -24,7 +24,8 @@ static const struct option {
     const char *expected;
 } options[] = {
 #define OPTION(type, member, kinds) type, kinds, offsetof(struct agx_operator, member)
-    {"max", OPTION(OPTION_U32, max_tokens, LLM | LAMBDA), 1, INT32_MAX, "1 .. 2147483647"},
+    {"max", OPTION(OPTION_U32, max_tokens, LLM | LAMBDA), 1, FLOW_VALUE_TOKENS_MAX,
+     "1 .. 16777216"},
     {"est", OPTION(OPTION_U32, est_tokens, LLM | LAMBDA), 1, 1u << 20, "1 .. 1048576"},
     {"temp", OPTION(OPTION_F32, temperature, LLM), 0, 100, "0, or 0.01 .. 100"},
     {"top-k", OPTION(OPTION_U32, top_k, LLM), 0, INT32_MAX, "0 .. 2147483647"},
@@ -140,11 +141,17 @@ static const char *const allowed[] = {
 
 bool flow_options_read(struct flow_syntax *s, struct flow_family *family)
 {
+    uint32_t given = 0;                     /* a bit for each option */
     while (!flow_is_sign(&s->token, '=')) {
         const struct option *option = find(&s->token, family->kind);
         if (option == NULL) {
             return refuse(s, allowed[family->kind]);
         }
+        uint32_t bit = 1u << (option - options);
+        if ((given & bit) != 0 && option->type != OPTION_STOP) {
+            return refuse(s, "each option once; only stop may be repeated");
+        }
+        given |= bit;
         if (!flow_advance(s)) {
             return false;
         }

@@ -96,19 +96,20 @@ static bool add_element(struct flow_syntax *s, struct flow_set *set, const char 
     return true;
 }
 
-/* A..B; *is_range: whether the word is one. */
-static bool add_range(struct flow_syntax *s, struct flow_set *set, bool *is_range)
+/* A..B, whose dots are at `dots`. */
+static bool add_range(struct flow_syntax *s, struct flow_set *set, const char *dots)
 {
     const struct flow_token *word = &s->token;
-    const char *dots = memmem(word->at, word->bytes, "..", 2);
-    size_t before = dots != NULL ? (size_t)(dots - word->at) : 0;
+    size_t before = (size_t)(dots - word->at);
     uint64_t first, last;
-    *is_range = dots != NULL && flow_number(word->at, before, INT32_MAX, &first) &&
-                flow_number(dots + 2, word->bytes - before - 2, INT32_MAX, &last);
-    if (*is_range && first > last) {
+    if (!flow_number(word->at, before, INT32_MAX, &first) ||
+        !flow_number(dots + 2, word->bytes - before - 2, INT32_MAX, &last)) {
+        return refuse(s, "a range A..B of two whole numbers, each 0 .. 2147483647, such as 1..4");
+    }
+    if (first > last) {
         return refuse(s, "a range that goes upwards");
     }
-    for (uint64_t i = first; *is_range && i <= last; i++) {
+    for (uint64_t i = first; i <= last; i++) {
         char digits[16];
         int bytes = snprintf(digits, sizeof digits, "%u", (unsigned)i);
         if (!add_element(s, set, digits, (size_t)bytes)) {
@@ -116,6 +117,18 @@ static bool add_range(struct flow_syntax *s, struct flow_set *set, bool *is_rang
         }
     }
     return true;
+}
+
+/* An element, or all of a range. Two dots make a range: a slip of the pen is no element. */
+static bool read_elements(struct flow_syntax *s, struct flow_set *set)
+{
+    if (s->token.kind != FLOW_WORD) {
+        return refuse(s, "an element or a range, such as anna or 1..4");
+    }
+    const char *dots = memmem(s->token.at, s->token.bytes, "..", 2);
+    bool added = dots != NULL ? add_range(s, set, dots)
+                              : add_element(s, set, s->token.at, s->token.bytes);
+    return added && flow_advance(s);
 }
 
 static bool read_each(struct flow_syntax *s)
@@ -132,12 +145,7 @@ static bool read_each(struct flow_syntax *s)
         return false;
     }
     do {
-        bool is_range = false;
-        if (s->token.kind != FLOW_WORD) {
-            return refuse(s, "an element or a range, such as anna or 1..4");
-        }
-        if (!add_range(s, set, &is_range) ||
-            (!is_range && !add_element(s, set, s->token.at, s->token.bytes)) || !flow_advance(s)) {
+        if (!read_elements(s, set)) {
             return false;
         }
     } while (!is_end(s));

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "sched/workflow/optimise.h"
 #include "tools/flow/flow_file.h"
 #include "tools/flow/record.h"
 
@@ -256,7 +257,7 @@ static void test_parse_refuses_with_place_found_and_expected(void **state)
     assert_refused(BEGIN "llm a max=1 = \"x\\q\"\n",
                    "f:2:17: found '\\q', expected one of \\n \\t \\r \\\" \\\\");
     assert_refused(BEGIN "llm a = \"x\"\n", "f:2:7: found '=', expected max=N before it");
-    assert_refused(BEGIN "llm a max=0 = \"x\"\n", "f:2:11: found '0', expected 1 .. 2147483647");
+    assert_refused(BEGIN "llm a max=0 = \"x\"\n", "f:2:11: found '0', expected 1 .. 16777216");
     assert_refused(BEGIN "llm a max=1 = {\"x\"\n",
                    "f:2:19: found the end of the statement, expected }");
     assert_refused(BEGIN "llm a max=1 = {\"x\" {\n",
@@ -273,6 +274,50 @@ static void test_parse_refuses_with_place_found_and_expected(void **state)
     assert_refused(BEGIN "input a[b]\n",
                    "f:2:9: found 'b', expected the name of an `each` above, once, and at most 8 of "
                    "them");
+}
+
+#define RANGE "expected a range A..B of two whole numbers, each 0 .. 2147483647, such as 1..4"
+
+static void test_parse_refuses_two_dots_that_make_no_range(void **state)
+{
+    assert_flow("each n = 0..2 9 010..11\ninput i[n]\noutput i[11]\n",
+                "i[0]=\ni[1]=\ni[2]=\ni[9]=\ni[10]=\ni[11]=!\n");
+    assert_refused(BEGIN "each r = -1..1\n", "f:2:10: found '-1..1', " RANGE);
+    assert_refused(BEGIN "each r = 1..100000000000\n",
+                   "f:2:10: found '1..100000000000', " RANGE);
+    assert_refused(BEGIN "each r = x 1..\n", "f:2:12: found '1..', " RANGE);
+    assert_refused(BEGIN "each r = ..\n", "f:2:10: found '..', " RANGE);
+    assert_refused(BEGIN "each r = 1...3\n", "f:2:10: found '1...3', " RANGE);
+    assert_refused(BEGIN "each r = a..c\n", "f:2:10: found 'a..c', " RANGE);
+}
+
+static void test_parse_refuses_an_option_that_comes_twice(void **state)
+{
+    static const char *const twice[] = {"est=1 est=1", "temp=1 temp=0", "top-k=1 top-k=1",
+                                        "top-p=1 top-p=1", "min-p=0 min-p=0", "repeat=1 repeat=1",
+                                        "seed=0 seed=0", "ignore-eos=0 ignore-eos=0"};
+    assert_refused(BEGIN "llm a max=3 max=4 = \"x\"\n",
+                   "f:2:13: found 'max', expected each option once; only stop may be repeated");
+    assert_refused(BEGIN "lambda a est=3 max=3 est=3 = \"x\"\n",
+                   "f:2:22: found 'est', expected each option once; only stop may be repeated");
+    for (uint32_t i = 0; i < sizeof twice / sizeof twice[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text, BEGIN "llm a max=1 %s = \"x\"\noutput a\n", twice[i]);
+        assert_false(parse_bytes(text, strlen(text)));
+        assert_non_null(strstr(fault, ", expected each option once"));
+    }
+}
+
+static void test_parse_refuses_a_max_that_a_plan_would_cut(void **state)
+{
+    const char *text = BEGIN "llm a max=16777216 = \"x\"\nlambda f max=16777216 = a\noutput f\n";
+    assert_int_equal(OP_OUT_MAX, FLOW_VALUE_TOKENS_MAX);
+    assert_true(parse_bytes(text, strlen(text)));
+    flow_file_free(&file);
+    assert_refused(BEGIN "llm a max=16777217 = \"x\"\n",
+                   "f:2:11: found '16777217', expected 1 .. 16777216");
+    assert_refused(BEGIN "lambda f max=2147483647 = \"x\"\n",
+                   "f:2:14: found '2147483647', expected 1 .. 16777216");
 }
 
 static void test_parse_names_the_line_on_which_a_statement_ends(void **state)
@@ -358,6 +403,9 @@ int main(void)
         cmocka_unit_test(test_parse_options_reach_the_node),
         cmocka_unit_test(test_parse_takes_lengths_that_are_known),
         cmocka_unit_test(test_parse_refuses_with_place_found_and_expected),
+        cmocka_unit_test(test_parse_refuses_two_dots_that_make_no_range),
+        cmocka_unit_test(test_parse_refuses_an_option_that_comes_twice),
+        cmocka_unit_test(test_parse_refuses_a_max_that_a_plan_would_cut),
         cmocka_unit_test(test_parse_names_the_line_on_which_a_statement_ends),
         cmocka_unit_test(test_parse_refuses_names_that_mean_nothing),
         cmocka_unit_test(test_parse_refuses_a_few_bytes_that_ask_for_much),

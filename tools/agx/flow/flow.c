@@ -32,7 +32,7 @@ static const char *const order_words[] = {"auto", "helium", "lspf", "arrival", "
      "print the plan, without an appliance; a literal byte counts as a token"}, \
     {"--dot", "", ARGUMENT_FLAG, &(c)->dot, 0, 0, "the plan as a picture for Graphviz"}, \
     {"--svg", "", ARGUMENT_FLAG, &(c)->svg, 0, 0, "the plan as a picture"}, \
-    {"--kv-tokens", "M", ARGUMENT_U32, &(c)->kv_tokens, 1, UINT32_MAX, \
+    {"--kv-tokens", "M", ARGUMENT_U32, &(c)->kv_tokens, 1, OP_TOKENS_MAX, \
      "of a plan: tokens that an engine's KV holds (default 4096)"}, \
     {"--share-min", "S", ARGUMENT_U32, &(c)->share_min, 1, UINT32_MAX, \
      "static tokens that operators share to run together (default 16)"}, \

@@ -9,6 +9,8 @@
 
 #define WORK_OF_A_STEP 1000000u
 
+STATIC_ASSERT(FLOW_VALUE_TOKENS_MAX <= OP_OUT_MAX, "the cost model cuts no length of a file");
+
 static const char *name_of(const struct plan *plan, uint32_t node)
 {
     return plan->file->names[node].name;
