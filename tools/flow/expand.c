@@ -9,6 +9,7 @@
  */
 #include "tools/flow/expand.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ bool flow_buffer_add(struct flow_buffer *buffer, const void *bytes, size_t count
     if (count > buffer->max - buffer->count) {
         return false;
     }
-    if (buffer->count + count > buffer->room) {
+    if (buffer->bytes == NULL || buffer->count + count > buffer->room) {
         size_t room = 2 * (buffer->count + count) + 64;
         char *larger = realloc(buffer->bytes, room);
         if (larger == NULL) {
@@ -292,6 +293,23 @@ static uint32_t group_count(const struct flow_graph *g, uint32_t first)
     return count;
 }
 
+/* False, after the message which index of the name has no element, and for which operator. */
+static bool refuse_lack(const struct flow_graph *g, const struct flow_node *node,
+                        const struct flow_scope *scope, const struct flow_atom *atom)
+{
+    char expected[FLOW_FAULT_BYTES];
+    const struct flow_mark *mark = flow_resolve_lack(g->syntax, atom, scope);
+    const char *name = node->family != NULL ? g->words.bytes + node->name : "an output";
+    if (mark == NULL) {
+        return flow_refuse(&g->syntax->lexer, &atom->token, "a name that has an element here");
+    }
+    snprintf(expected, sizeof expected,
+             "a name that has an element here: %s%.*s has none for %.60s",
+             mark->kind == FLOW_MARK_OTHERS ? "!" : "",
+             (int)(mark->word.bytes < 32 ? mark->word.bytes : 32), mark->word.at, name);
+    return flow_refuse(&g->syntax->lexer, &atom->token, expected);
+}
+
 static bool expand_atoms(struct flow_graph *g, struct flow_node *node, struct flow_scope *scope,
                          struct flow_span atoms)
 {
@@ -303,7 +321,7 @@ static bool expand_atoms(struct flow_graph *g, struct flow_node *node, struct fl
             return false;
         }
         if (!is_group && found == 0) {
-            return flow_refuse(&g->syntax->lexer, &atom->token, "a name that has an element here");
+            return refuse_lack(g, node, scope, atom);
         }
         a += is_group ? count + 1 : 0;
     }

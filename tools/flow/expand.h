@@ -56,6 +56,10 @@ struct flow_domain { bool has[FLOW_ELEMENTS_MAX]; };
 bool flow_resolve_domain(const struct flow_syntax *syntax, uint32_t set,
                          const struct flow_mark *mark, const struct flow_scope *scope,
                          struct flow_domain *domain);
+/* Which mark of the name has no element there; NULL: that depends on what its wildcards choose. */
+const struct flow_mark *flow_resolve_lack(const struct flow_syntax *syntax,
+                                          const struct flow_atom *atom,
+                                          const struct flow_scope *scope);
 /* The element of an index that is a piece; NULL: the name is none. */
 const struct flow_word *flow_resolve_index(const struct flow_syntax *syntax,
                                            const struct flow_atom *atom,

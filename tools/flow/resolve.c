@@ -137,6 +137,31 @@ bool flow_resolve_domain(const struct flow_syntax *s, uint32_t set, const struct
     return true;
 }
 
+/* True when the set has this element and no other. */
+static bool is_alone(const struct flow_syntax *s, uint32_t set, uint32_t element)
+{
+    return element != FLOW_NO_ELEMENT && s->sets[set].elements.count == 1;
+}
+
+const struct flow_mark *flow_resolve_lack(const struct flow_syntax *s,
+                                          const struct flow_atom *atom,
+                                          const struct flow_scope *scope)
+{
+    const struct flow_family *family = flow_resolve_family(s, atom);
+    for (uint32_t i = 0; family != NULL && i < atom->marks.count; i++) {
+        const struct flow_mark *mark = &s->marks[atom->marks.first + i];
+        uint32_t element = FLOW_NO_ELEMENT;
+        bool is_word = mark->kind != FLOW_MARK_ALL &&
+                       resolve_word(s, family->sets[i], &mark->word, scope, &element);
+        bool lacks = mark->kind == FLOW_MARK_ONE ? !is_word || element == FLOW_NO_ELEMENT
+                                                 : is_alone(s, family->sets[i], element);
+        if (lacks) {
+            return mark;
+        }
+    }
+    return NULL;
+}
+
 const struct flow_word *flow_resolve_index(const struct flow_syntax *s,
                                            const struct flow_atom *atom,
                                            const struct flow_scope *scope)

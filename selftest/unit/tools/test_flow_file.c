@@ -190,6 +190,13 @@ static void test_parse_synthetic_tokens_are_markers(void **state)
                 "a=(1.0)(1.1)x(2.0)(1.0)!\n");
 }
 
+/* The sanitizers of MODE=asan see what is done with no bytes at all. */
+static void test_parse_takes_a_file_that_says_nothing(void **state)
+{
+    assert_flow("llm a max=3 = \"\"\noutput a\n", "a=!\n");
+    assert_flow("text t =\nllm a max=3 = t\noutput a\n", "t=\na=!\n");
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 static void test_parse_options_reach_the_node(void **state)
@@ -346,7 +353,18 @@ static void test_parse_refuses_names_that_mean_nothing(void **state)
     assert_refused(BEGIN "each n = 1..2\nllm a[n] max=1 = n\noutput a[3]\n",
                    "f:4:10: found '3', expected an index that has an element here, or an element");
     assert_refused(BEGIN "each n = 1..2\nllm a[n] max=1 = a[n-1]\noutput a[2]\n",
-                   "f:3:18: found 'a', expected a name that has an element here");
+                   "f:3:18: found 'a', expected a name that has an element here: n-1 has none for "
+                   "a[1]");
+    assert_refused(BEGIN "each n = 1..2\neach m = x\nllm a[n,m] max=1 = {\"x\" a[n-1,m]} "
+                         "a[n,!m]\noutput a[2,*]\n",
+                   "f:4:35: found 'a', expected a name that has an element here: !m has none for "
+                   "a[1,x]");
+    assert_refused(BEGIN "each n = 1\nllm a[n] max=1 = n\noutput a[!1]\n",
+                   "f:4:8: found 'a', expected a name that has an element here: !1 has none for "
+                   "an output");
+    assert_refused(BEGIN "each n = \xc3\xa4\nllm a[n] max=1 = a[n-1]\noutput a[*]\n",
+                   "f:3:18: found 'a', expected a name that has an element here: n-1 has none for "
+                   "a[?""?]");
     assert_refused(BEGIN "llm a max=1 = a\noutput a\n",
                    "f:2:5: found 'a', expected a node that does not need its own value");
     assert_refused(BEGIN "llm a max=1 = s:x:y\noutput a\n",
@@ -400,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_parse_rounds_name_each_other_in_any_order),
         cmocka_unit_test(test_parse_texts_are_inlined_and_lambdas_named),
         cmocka_unit_test(test_parse_synthetic_tokens_are_markers),
+        cmocka_unit_test(test_parse_takes_a_file_that_says_nothing),
         cmocka_unit_test(test_parse_options_reach_the_node),
         cmocka_unit_test(test_parse_takes_lengths_that_are_known),
         cmocka_unit_test(test_parse_refuses_with_place_found_and_expected),
