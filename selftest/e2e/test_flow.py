@@ -137,6 +137,27 @@ def test_a_bad_file_is_refused_with_its_place():
     assert done.returncode == 2 and "/nowhere.flow: cannot be read" in done.stderr, done
 
 
+def test_what_is_too_much_is_refused_with_its_place_and_the_limit():
+    for text, expected in (
+            ("agentix-flow 1\neach n = 1..130\n\nllm a[n] max=1 = n\noutput a[*]\n",
+             "agx flow: FILE:4:5: a[129]: 130 llm operators are left when equal ones are merged, "
+             "expected at most 128\n"),
+            ("agentix-flow 1\neach n = 1..5\nllm ok max=1 = s:x:1\n"
+             "llm a[n] max=1 = s:y:1048576 n\noutput ok a[*]\n",
+             "agx flow: FILE:4:5: a[4]: all literals together have more than 4194304 tokens\n"),
+            (f"agentix-flow 1\nllm a max=1 = s:{65 * 'x'}:1\noutput a\n",
+             "agx flow: FILE:2:5: a: the name in an s:NAME:N has more than 64 bytes\n"),
+            ("agentix-flow 1\ninput i\ntext t0 = i i\n" +
+             "".join(f"text t{n} = t{n - 1} t{n - 1}\n" for n in range(1, 20)) +
+             "llm a max=1 = t19\noutput a\n",
+             "agx flow: FILE:23:5: a: its prompts are too long: all together have at most 65536 "
+             "pieces, and 16 MiB\n"),
+            ("agentix-flow 1\neach n = 1..128\nllm a[n] max=16777216 = n\n"
+             "lambda f[n] max=16777216 = a[n]\noutput f[*]\n",
+             "agx flow: FILE: the max of all operators together is 2^32 or more\n")):
+        assert explain(text) == expected, explain(text)
+
+
 def test_no_number_of_a_plan_is_cut():
     # u(a) = 1*1 + 1 = 2, known at 2 + M; u(b) = 1 + 1.
     text = "agentix-flow 1\nllm a max=1 = \"a\"\nllm b max=1 = a\noutput b\n"

@@ -113,8 +113,11 @@ static uint32_t build_node(const struct building *b, const struct flow_node *nod
 static void name_nodes(struct building *b)
 {
     for (uint32_t i = 0; i < b->graph->nodes_count; i++) {
-        const char *name = b->file->words + b->graph->nodes[b->ordering->nodes[i]].name;
-        b->file->names[i] = (struct flow_node_name){name, name + strlen(name) + 1};
+        const struct flow_node *node = &b->graph->nodes[b->ordering->nodes[i]];
+        const char *name = b->file->words + node->name;
+        b->file->names[i] = (struct flow_node_name){name, name + strlen(name) + 1,
+                                                    node->family->name.line,
+                                                    node->family->name.column};
     }
 }
 
@@ -174,6 +177,7 @@ bool flow_file_parse(struct flow_file *file, const struct flow_file_text *text,
 {
     struct parser *parser = calloc(1, sizeof *parser);
     memset(file, 0, sizeof *file);
+    file->path = text->path;
     if (parser == NULL || text->bytes > FLOW_FILE_BYTES_MAX) {
         snprintf(fault, FLOW_FAULT_BYTES, "%.60s: larger than 1 MiB, or there is no memory",
                  text->path);

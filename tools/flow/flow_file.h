@@ -25,9 +25,11 @@
 struct flow_node_name {
     const char *name;                       /* say[1,anna]; zero-terminated */
     const char *base;                       /* say */
+    uint32_t line, column;                  /* where the statement defines it */
 };
 
 struct flow_file {
+    const char *path;                       /* as it was given; it must stay */
     struct agx_flow flow;                   /* what the file says; nodes have their order */
     struct flow_node_name names[AGX_FLOW_NODES_MAX];
     /* private: only tools/flow */

@@ -10,6 +10,16 @@
 #define INPUT_TOKENS 64                     /* of an input, where the client does not say */
 #define TOKENS_MAX   (4u << 20)             /* of all literals */
 
+STATIC_ASSERT(TOKENS_MAX == 4194304 && FLOW_SYMBOL_NAMES_MAX == 4000 &&
+              sizeof ((struct flow_symbols *)0)->names[0].text == 64 &&
+              AGX_FLOW_COUNT_MAX + 1 == 65536, "the messages say so");
+static const char too_many_tokens[] = "all literals together have more than 4194304 tokens";
+static const char too_many_names[] = "more than 4000 names of s:NAME:N";
+static const char too_long_a_name[] = "the name in an s:NAME:N has more than 64 bytes";
+/* The bounds of config/workflow/compose.c, and of take_record(). */
+static const char too_long[] =
+    "its prompts are too long: all together have at most 65536 pieces, and 16 MiB";
+
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 #define SYMBOL_POSITION_BITS 20             /* s:NAME:N has at most 2^20 tokens */
@@ -24,7 +34,9 @@ static uint32_t name_number(struct flow_symbols *symbols, const struct flow_synt
         i++;
     }
     if (i == symbols->names_count) {
-        if (i == FLOW_SYMBOL_NAMES_MAX || what->name_bytes > sizeof symbols->names[i].text) {
+        bool is_long = what->name_bytes > sizeof symbols->names[0].text;
+        if (i == FLOW_SYMBOL_NAMES_MAX || is_long) {
+            symbols->fault = is_long ? too_long_a_name : too_many_names;
             return 0;
         }
         memcpy(symbols->names[i].text, what->name, what->name_bytes);
@@ -43,7 +55,11 @@ static uint32_t encode_part(struct flow_symbols *symbols, const struct workflow_
     size_t at = 0;
     while (part->parse_special && flow_synthetic_next(part->bytes, part->count, &at, &what)) {
         uint32_t number = name_number(symbols, &what);
-        if (number == 0 || what.count > room.count - count) {
+        if (number == 0) {
+            return UINT32_MAX;
+        }
+        if (what.count > room.count - count) {
+            symbols->fault = too_many_tokens;
             return UINT32_MAX;
         }
         for (uint32_t i = 0; i < what.count; i++) {
@@ -52,6 +68,7 @@ static uint32_t encode_part(struct flow_symbols *symbols, const struct workflow_
     }
     if (!part->parse_special) {
         if (part->count > room.count - count) {
+            symbols->fault = too_many_tokens;
             return UINT32_MAX;
         }
         for (uint32_t i = 0; i < part->count; i++) {
@@ -167,7 +184,7 @@ static const char *fill(struct flow_record *record, struct source_memory *memory
     }
     return workflow_compose(w, &record->table.limits, &memory->source, encoder, node) == STATUS_OK
                ? NULL
-               : "its prompts are too long";
+               : too_long;
 }
 
 static bool take_record(struct flow_record *record)
@@ -197,7 +214,7 @@ const char *flow_record_fill(struct flow_record *record, const struct agx_flow *
     struct source_memory *memory = calloc(1, sizeof *memory);
     const char *fault = "more memory than there is";
     memset(record, 0, sizeof *record);
-    *node = 0;
+    *node = WORKFLOW_NONE;
     if (memory != NULL && take_record(record)) {
         fault = fill(record, memory, flow, encoder, node);
     }

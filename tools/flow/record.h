@@ -18,7 +18,7 @@ struct flow_record {
     void *memory;
 };
 
-/* NULL, or what is wrong with the workflow. *node is where. */
+/* NULL, or what is wrong with the workflow. *node is where; WORKFLOW_NONE: nowhere in it. */
 const char *flow_record_fill(struct flow_record *record, const struct agx_flow *flow,
                              const struct workflow_encoder *encoder, uint32_t *node);
 void flow_record_free(struct flow_record *record);
@@ -27,6 +27,7 @@ void flow_record_free(struct flow_record *record);
  * tokens that differ from every byte, and by name and position from each other. */
 #define FLOW_SYMBOL_NAMES_MAX 4000
 struct flow_symbols {
+    const char *fault;                      /* why it gave no tokens, or NULL */
     uint32_t names_count;
     struct flow_symbol_name { char text[64]; uint32_t bytes; } names[FLOW_SYMBOL_NAMES_MAX];
 };

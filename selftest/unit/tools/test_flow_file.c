@@ -197,6 +197,19 @@ static void test_parse_takes_a_file_that_says_nothing(void **state)
     assert_flow("text t =\nllm a max=3 = t\noutput a\n", "t=\na=!\n");
 }
 
+static void test_parse_keeps_the_place_of_each_name(void **state)
+{
+    const char *text = BEGIN "each n = 1..2\noutput b[2]\nllm\n b[n] max=1 = a\ninput z  a\n";
+    assert_true(parse_bytes(text, strlen(text)));
+    assert_string_equal("f", file.path);
+    assert_string_equal("z", file.names[0].name);
+    assert_true(file.names[0].line == 6 && file.names[0].column == 7);
+    assert_true(file.names[1].line == 6 && file.names[1].column == 10);
+    assert_string_equal("b[2]", file.names[3].name);
+    assert_true(file.names[3].line == 5 && file.names[3].column == 2);
+    flow_file_free(&file);
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 static void test_parse_options_reach_the_node(void **state)
@@ -419,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_parse_texts_are_inlined_and_lambdas_named),
         cmocka_unit_test(test_parse_synthetic_tokens_are_markers),
         cmocka_unit_test(test_parse_takes_a_file_that_says_nothing),
+        cmocka_unit_test(test_parse_keeps_the_place_of_each_name),
         cmocka_unit_test(test_parse_options_reach_the_node),
         cmocka_unit_test(test_parse_takes_lengths_that_are_known),
         cmocka_unit_test(test_parse_refuses_with_place_found_and_expected),

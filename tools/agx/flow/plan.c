@@ -9,24 +9,59 @@
 
 #define WORK_OF_A_STEP 1000000u
 
-STATIC_ASSERT(FLOW_VALUE_TOKENS_MAX <= OP_OUT_MAX, "the cost model cuts no length of a file");
-
 static const char *name_of(const struct plan *plan, uint32_t node)
 {
     return plan->file->names[node].name;
 }
 
-static const char *optimise(struct plan *plan, const struct workflow_optimise_params *params)
+/* ---- making ---------------------------------------------------------------------------------- */
+
+STATIC_ASSERT(FLOW_VALUE_TOKENS_MAX <= OP_OUT_MAX, "the cost model cuts no length of a file");
+static const char no_memory[] = "more memory than there is";
+
+/* False, after the message, with the place of the statement that defines the node. */
+static bool refuse(const struct plan *plan, uint32_t node, const char *fault)
+{
+    const struct flow_node_name *name = &plan->file->names[node];
+    if (node == WORKFLOW_NONE) {
+        fprintf(stderr, "agx flow: %s: %s\n", plan->file->path, fault);
+    } else {
+        fprintf(stderr, "agx flow: %s:%" PRIu32 ":%" PRIu32 ": %s: %s\n", plan->file->path,
+                name->line, name->column, name->name, fault);
+    }
+    return false;
+}
+
+/* False, after the message what is too much of a workflow that has been pruned and merged. */
+static bool refuse_size(const struct plan *plan)
+{
+    const struct workflow *workflow = plan->workflow;
+    uint32_t left = 0, first_beyond = WORKFLOW_NONE;
+    char fault[128];
+    for (uint32_t n = 0; n < workflow->nodes_count; n++) {
+        bool is_left = workflow_is_op(workflow, n) && workflow->nodes[n].kind == WORKFLOW_LLM;
+        first_beyond = is_left && left == WORKFLOW_LLMS_MAX ? n : first_beyond;
+        left += is_left;
+    }
+    if (first_beyond == WORKFLOW_NONE) {
+        return refuse(plan, WORKFLOW_NONE, "the max of all operators together is 2^32 or more");
+    }
+    snprintf(fault, sizeof fault, "%" PRIu32 " llm operators are left when equal ones are merged, "
+             "expected at most %d", left, WORKFLOW_LLMS_MAX);
+    return refuse(plan, first_beyond, fault);
+}
+
+static bool optimise(const struct plan *plan, const struct workflow_optimise_params *params)
 {
     struct workflow_optimiser *optimiser = calloc(1, sizeof *optimiser);
     if (optimiser == NULL) {
-        return "more memory than there is";
+        return refuse(plan, WORKFLOW_NONE, no_memory);
     }
     enum status status = workflow_optimise_begin(optimiser, plan->record.workflow, params);
     while (status == STATUS_OK && !workflow_optimise_step(optimiser, WORK_OF_A_STEP)) {
     }
     free(optimiser);
-    return status == STATUS_OK ? NULL : "more than 128 LLM nodes are left";
+    return status == STATUS_OK || refuse_size(plan);
 }
 
 bool flow_plan_make(struct plan *plan, const struct flow_file *file,
@@ -34,22 +69,20 @@ bool flow_plan_make(struct plan *plan, const struct flow_file *file,
 {
     struct flow_symbols *symbols = calloc(1, sizeof *symbols);
     const struct workflow_encoder encoder = {flow_encode_symbols, symbols};
-    uint32_t node = 0;
-    const char *fault = symbols != NULL ? NULL : "more memory than there is";
+    uint32_t node = WORKFLOW_NONE;
+    const char *fault = no_memory;
     *plan = (struct plan){.file = file};
-    if (fault == NULL) {
+    if (symbols != NULL) {
         fault = flow_record_fill(&plan->record, &file->flow, &encoder, &node);
+        fault = fault != NULL && symbols->fault != NULL ? symbols->fault : fault;
     }
-    if (fault == NULL) {
-        plan->workflow = plan->record.workflow;
-        fault = optimise(plan, params);
-    }
+    plan->workflow = plan->record.workflow;
     free(symbols);
-    if (fault != NULL) {
-        fprintf(stderr, "agx flow: %s: %s\n", name_of(plan, node), fault);
+    bool made = fault == NULL ? optimise(plan, params) : refuse(plan, node, fault);
+    if (!made) {
         plan_free(plan);
     }
-    return fault == NULL;
+    return made;
 }
 
 void plan_free(struct plan *plan)
