@@ -166,6 +166,23 @@ def test_no_number_of_a_plan_is_cut():
     assert "2147483648" in said.replace("2147483649", ""), said
 
 
+def test_rows_that_the_workflow_does_not_read_are_refused():
+    with tempfile.TemporaryDirectory() as folder:
+        flow, rows = os.path.join(folder, "flow"), os.path.join(folder, "rows")
+        for inputs, cells, expected in (
+                ("", "question\nwhy\n", f"--inputs {rows}: the workflow has no inputs"),
+                ("input q\n", "q\tquestion\na\tb\n",
+                 f"{rows}: line 1: found the column 'question', expected the name of an input"),
+                ("input q\n", "",
+                 f"{rows}: line 1: found an empty file, expected a line that names the inputs")):
+            with open(flow, "w", encoding="utf-8") as file:
+                file.write(f"agentix-flow 1\n{inputs}llm a max=1 = \"x\"\noutput a\n")
+            with open(rows, "w", encoding="utf-8") as file:
+                file.write(cells)
+            done = run("agx", "--to", folder + "/none", "flow", "--inputs", rows, flow)
+            assert done.returncode == 2 and done.stderr == f"agx flow: {expected}\n", done
+
+
 def test_the_page_shows_what_the_example_gives():
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()

@@ -11,6 +11,8 @@
 
 #include "net/utf8.h"
 
+#define NAME_BYTES_SHOWN 40                 /* of a column, in a message */
+
 struct reader {
     struct rows *rows;
     const struct rows_names *inputs;
@@ -30,6 +32,20 @@ static bool refuse(const struct reader *r, const char *found, const char *expect
     snprintf(r->fault, ROWS_FAULT_BYTES, "line %u: found %s, expected %.120s", (unsigned)r->line,
              shown, expected);
     return false;
+}
+
+/* The same of the name of a column. */
+static bool refuse_column(const struct reader *r, const struct rows_cell *name,
+                          const char *expected)
+{
+    char found[64], shown[NAME_BYTES_SHOWN];
+    int bytes = (int)(name->bytes < NAME_BYTES_SHOWN ? name->bytes : NAME_BYTES_SHOWN);
+    for (int i = 0; i < bytes; i++) {
+        shown[i] = name->text[i] == '\0' ? '?' : name->text[i];
+    }
+    snprintf(found, sizeof found, "the column '%.*s'%s", bytes, shown,
+             name->bytes > NAME_BYTES_SHOWN ? "..." : "");
+    return refuse(r, found, expected);
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -75,21 +91,24 @@ static bool take_cell(struct reader *r, struct rows_cell *cell, bool *is_last)
 
 /* ---- the first line -------------------------------------------------------------------------- */
 
+static bool is_named(const struct rows_cell *cell, const char *name)
+{
+    return strlen(name) == cell->bytes && memcmp(name, cell->text, cell->bytes) == 0;
+}
+
 static bool take_name(struct reader *r, const struct rows_cell *cell)
 {
-    char name[128];
     struct rows *rows = r->rows;
-    snprintf(name, sizeof name, "%.*s", (int)cell->bytes, cell->text);
     uint32_t input = 0;
-    while (input < r->inputs->count && strcmp(r->inputs->names[input], name) != 0) {
+    while (input < r->inputs->count && !is_named(cell, r->inputs->names[input])) {
         input++;
     }
     if (input == r->inputs->count) {
-        return refuse(r, name, "the name of an input");
+        return refuse_column(r, cell, "the name of an input");
     }
     for (uint32_t i = 0; i < rows->columns; i++) {
         if (rows->inputs[i] == input) {
-            return refuse(r, name, "each input once");
+            return refuse_column(r, cell, "each input once");
         }
     }
     rows->inputs[rows->columns++] = input;
@@ -99,9 +118,16 @@ static bool take_name(struct reader *r, const struct rows_cell *cell)
 static bool take_names(struct reader *r)
 {
     struct rows_cell cell;
-    bool is_last = r->inputs->count == 0;
+    bool is_last = r->inputs->count == 0, is_empty = r->at == r->end;
     while (!is_last) {
-        if (!take_cell(r, &cell, &is_last) || !take_name(r, &cell)) {
+        if (!take_cell(r, &cell, &is_last)) {
+            return false;
+        }
+        if (is_last && cell.bytes == 0 && r->rows->columns == 0) {
+            return refuse(r, is_empty ? "an empty file" : "an empty line",
+                          "a line that names the inputs");
+        }
+        if (!take_name(r, &cell)) {
             return false;
         }
     }

@@ -81,6 +81,11 @@ static int read_rows(struct runner *r)
         fprintf(stderr, "agx flow: --inputs is missing: the workflow has inputs\n");
         return EXIT_USAGE;
     }
+    if (r->settings->inputs != NULL && inputs.count == 0) {
+        fprintf(stderr, "agx flow: --inputs %s: the workflow has no inputs\n",
+                r->settings->inputs);
+        return EXIT_USAGE;
+    }
     char *nothing = r->settings->inputs == NULL ? malloc(1) : NULL;
     bool good = nothing != NULL ? rows_parse(&r->rows, &inputs, nothing, 0, fault)
                                 : rows_read(&r->rows, r->settings->inputs, &inputs, fault);
