@@ -82,11 +82,10 @@ static int read_rows(struct runner *r)
         return EXIT_USAGE;
     }
     if (r->settings->inputs != NULL && inputs.count == 0) {
-        fprintf(stderr, "agx flow: --inputs %s: the workflow has no inputs\n",
+        fprintf(stderr, "agx flow: --inputs %s is not read: the workflow has no inputs\n",
                 r->settings->inputs);
-        return EXIT_USAGE;
     }
-    char *nothing = r->settings->inputs == NULL ? malloc(1) : NULL;
+    char *nothing = inputs.count == 0 ? malloc(1) : NULL;
     bool good = nothing != NULL ? rows_parse(&r->rows, &inputs, nothing, 0, fault)
                                 : rows_read(&r->rows, r->settings->inputs, &inputs, fault);
     if (!good) {
