@@ -10,6 +10,7 @@
 #define INPUT_TOKENS 64                     /* of an input, where the client does not say */
 #define TOKENS_MAX   (4u << 20)             /* of all literals */
 
+STATIC_ASSERT(WORKFLOW_INPUTS_MAX >= AGX_FLOW_NODES_MAX, "all nodes may be inputs");
 STATIC_ASSERT(TOKENS_MAX == 4194304 && FLOW_SYMBOL_NAMES_MAX == 4000 &&
               sizeof ((struct flow_symbols *)0)->names[0].text == 64 &&
               AGX_FLOW_COUNT_MAX + 1 == 65536, "the messages say so");
@@ -119,17 +120,14 @@ static void fill_node(struct workflow *w, struct workflow_node *node,
     w->nodes_count++;
 }
 
-/* Nodes and operands. False: more inputs than a workflow may have. */
-static bool fill_nodes(struct workflow *w, struct workflow_source *source,
+/* Nodes and operands. */
+static void fill_nodes(struct workflow *w, struct workflow_source *source,
                        struct workflow_operand *operands, const struct agx_flow *flow)
 {
     struct bytes nodes = bytes_reader(flow->memory + flow->texts_bytes, flow->nodes_bytes);
     for (uint32_t i = 0; i < flow->nodes_count; i++) {
         struct wire_flow_node from;
         wire_flow_node_next(&nodes, &from);
-        if (from.kind == WIRE_NODE_INPUT && w->inputs_count == WORKFLOW_INPUTS_MAX) {
-            return false;
-        }
         fill_node(w, &w->nodes[i], &from);
         source->of_node[i] = (struct workflow_span){source->operands_count, from.operands_count};
         struct bytes words = bytes_reader(from.operands,
@@ -146,7 +144,6 @@ static bool fill_nodes(struct workflow *w, struct workflow_source *source,
         w->nodes[flow->outputs[i]].is_output = true;
         w->outputs[w->outputs_count++] = flow->outputs[i];
     }
-    return true;
 }
 
 static void fill_texts(struct workflow_source *source, struct workflow_text *texts,
@@ -178,10 +175,7 @@ static const char *fill(struct flow_record *record, struct source_memory *memory
     memory->source.lists = w->values;       /* there are no rows */
     memory->source.lists_bytes = record->table.limits.value_tokens * sizeof *w->values;
     fill_texts(&memory->source, memory->texts, flow);
-    if (!fill_nodes(w, &memory->source, memory->operands, flow)) {
-        *node = w->nodes_count;
-        return "more than 64 inputs";
-    }
+    fill_nodes(w, &memory->source, memory->operands, flow);
     return workflow_compose(w, &record->table.limits, &memory->source, encoder, node) == STATUS_OK
                ? NULL
                : too_long;
