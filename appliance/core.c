@@ -103,6 +103,11 @@ static void report(const struct loop *loop, const struct loop_orders *orders,
     atomic_store(&control->health, health.state);
     atomic_fetch_add(&control->progress, health.moves ? 1 : 0);
     atomic_store(&control->is_quiet, loop_is_quiet(loop));
+    if (loop->serving && atomic_load(&control->serves) == 0) {
+        log_event(LOG_INFO, "%s model=\"%s\" engines=%u",
+                  health.state == HEALTH_READY ? "ready:" : "serves, but is not ready:",
+                  loop->settings.model_name, loop->engines_count);
+    }
     atomic_store(&control->serves, loop->serving);
 }
 

@@ -49,6 +49,10 @@ static enum status read_access(struct boot *boot, struct config_error *error)
     boot->keys = &keys;
     TRY(config_access_fill(&boot->access, &boot->options, (uint32_t)geteuid(), error));
     if (!boot->access.tcp_needs_key) {
+        if (boot->options.auth_keys.text[0] != '\0') {
+            log_event(LOG_WARN, "auth.keys is not read: auth.tcp is not psk, so no client needs a "
+                      "key");
+        }
         return STATUS_OK;
     }
     enum status status = config_keys_load_file(&keys, boot->options.auth_keys.text, error);

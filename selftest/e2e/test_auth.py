@@ -141,6 +141,14 @@ def test_files_of_keys_are_refused_by_line_and_mode_and_never_shown():
         assert done.returncode == 0 and "keys: 3, trust domains: 2" in done.stdout, done
         for key in (ALICE, BOB, CAROL):
             assert key[1].hex() not in done.stdout + done.stderr
+        done = run("agentix", "--check", "--set", "auth.keys=" + path)
+        assert done.returncode == 0 and "auth.keys is not read" in done.stderr, done.stderr
+
+
+def test_agx_without_a_key_says_how_to_give_one():
+    with KeyFile() as path, keyed(path) as a:
+        done = run("agx", "--to", a.to, "ping")
+        assert done.returncode == 4 and "--key-file or AGX_KEY" in done.stderr, done
 
 
 def test_beyond_loopback_only_with_keys():

@@ -400,7 +400,7 @@ def test_replay_refuses_bad_traces_by_line():
     call = b"call 0 after=- gap=0 in=u:1 out=1\n"
     start = b"agentix-trace 1\nprogram 0 5 a\n"
     for content, line in (
-            (b"", 0), (b"agentix-trace 2\n", 1), (b"agentix-trace 1\n" + call, 2),
+            (b"", 1), (b"agentix-trace 2\n", 1), (b"agentix-trace 1\n" + call, 2),
             (start, 2), (start + b"program 1 6 b\n", 3), (start + call + b"program 1 4 b\n", 4),
             (start + b"call 1 after=- gap=0 in=u:1 out=1\n", 3),
             (start + b"call 0 after=0 gap=0 in=u:1 out=1\n", 3),
@@ -414,7 +414,7 @@ def test_replay_refuses_bad_traces_by_line():
             (start + b"call 0 after=- gap=0 in=p:0 out=1\n", 3),
             (start + b"call 0 after=- gap=0 in=u:1 out=0\n", 3),
             (start + b"call 0 after=- gap=0 in=u:1 out=1 \n", 3),
-            (start + b"call 0 after=- gap=0 in=u:1 out=1\r\n", 3),
+            (start + b"call 0 after=- gap=0 in=u:1 out=1\r\r\n", 3),
             (start + b"call 0 after=- gap=0 in=u:99999999 out=1\n", 3),
             (start + call + b"call 1 after=0 gap=0 in=p:0:2 out=1\n", 4),
             (start + call + b"call 1 after=0,0 gap=0 in=u:1 out=1\n", 4),

@@ -248,6 +248,8 @@ def test_lengths_are_measured_and_read_again():
 
 def test_what_is_wrong_is_said_before_anything_is_sent():
     for words, said in ((("--lambda", "x=tr"), "a / in PATH is expected"),
+                        (("--lambda", "shout=/nope/x"),
+                         "--lambda shout=/nope/x: No such file or directory"),
                         (("--lambda", "shouts=/bin/cat"),
                          "--lambda shouts=/bin/cat: the workflow has no lambda of that name"),
                         (("--keep",), "--keep needs --program")):

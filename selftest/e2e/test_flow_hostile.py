@@ -228,6 +228,10 @@ def test_an_answer_that_is_too_long_fails_its_row_and_no_other():
         assert done.returncode == 5 and "short" in done.stdout, (done.stdout, done.stderr)
         assert "its answer has more than max=12 tokens" in done.stderr, done.stderr
         assert "row 0" in done.stderr and "row 1" not in done.stderr, done.stderr
+        done = run("agx", "--to", a.to, "flow", "--inputs", paths[1], "--lambda", "say=/bin/false",
+                   paths[0])
+        assert done.returncode == 5 and "row 1: say has failed: exit status 1" in done.stderr, done
+        assert "row 1: a lambda of the workflow has no answer" in done.stderr, done.stderr
 
 
 async def lengthen(to):

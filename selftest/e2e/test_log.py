@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 
-from appliance import HANG_S, NOISE, ROOT, Appliance, TextFile, wait_for
+from appliance import EMBEDDED_MODEL, HANG_S, NOISE, ROOT, Appliance, TextFile, wait_for
 from protocol import Client
 
 sys.path.insert(0, os.path.join(ROOT, "tools", "sdk", "python"))
@@ -38,6 +38,11 @@ def test_a_wrong_key_and_an_unknown_one_are_in_the_log():
             (line,) = refused(a, r"refused handshake from=127.0.0.1 key=alice\? name=bot.7: ")
             assert "\x1b" not in "".join(a.lines)
             assert all(LINE.fullmatch(line) for line in a.lines), a.lines
+
+
+def test_the_log_says_when_it_is_ready():
+    with Appliance("model.path=" + EMBEDDED_MODEL) as a:
+        refused(a, r"core info ready: model=\"agentix-agent\" engines=1$")
 
 
 def test_bytes_of_another_protocol_and_a_refused_call_are_in_the_log():

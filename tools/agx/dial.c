@@ -55,6 +55,9 @@ int dial_refused(const struct agx_fault *fault)
     return EXIT_REFUSED;
 }
 
+/* One key for the whole process, so that no command passes a secret on. NULL: none was given. */
+static const struct agx_key *process_key;
+
 static int exit_code_of(enum agx_result result)
 {
     switch (result) {
@@ -86,6 +89,9 @@ int dial_fail(const struct agx *agx, enum agx_result result, const char *what)
     bool has_fault = result == AGX_ERROR_REFUSED || result == AGX_ERROR_BUSY || is_argument;
     if (is_argument) {
         fprintf(stderr, "agx: ");           /* the option is enough */
+    } else if (result == AGX_ERROR_KEY && process_key == NULL) {
+        fprintf(stderr, "agx: %s: the appliance asks for a key, or does not admit this user; a "
+                "key comes from --key-file or AGX_KEY\n", what);
     } else {
         fprintf(stderr, "agx: %s: %s%s%s%s", what, agx_result_text(result),
                 cause != NULL ? ": " : "", cause != NULL ? cause : "", has_fault ? ": " : "\n");
@@ -119,9 +125,6 @@ const char *dial_default(void)
     }
     return access(&DIAL_INSTALLED[strlen("unix:")], F_OK) == 0 ? DIAL_INSTALLED : DIAL_BUILT;
 }
-
-/* One key for the whole process, so that no command passes a secret on. */
-static const struct agx_key *process_key;
 
 void dial_use_key(const struct agx_key *key)
 {

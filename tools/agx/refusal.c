@@ -81,10 +81,11 @@ void refusal_write(const struct agx_fault *fault, FILE *out)
     if (at < OPTIONS_COUNT && options[at].rule != NULL) {
         fprintf(out, "expected %s", options[at].rule);
     } else if (is_length) {
-        fprintf(out, "%s not fit the context: %" PRIu64 " tokens, allowed %" PRIu64 " to %" PRIu64,
-                strcmp(fault->frame, "FLOW_OPEN") == 0 ? "max= of an llm does"
-                                                       : "the prompt and --max-tokens do",
-                fault->found, fault->min, fault->max);
+        /* Of a text the appliance counts no more tokens than it takes to refuse it. */
+        bool is_flow = strcmp(fault->frame, "FLOW_OPEN") == 0;
+        fprintf(out, "%s not fit the context: %" PRIu64 " tokens%s, allowed %" PRIu64 " to %"
+                PRIu64, is_flow ? "max= of an llm does" : "the prompt and --max-tokens do",
+                fault->found, is_flow ? "" : " or more", fault->min, fault->max);
     } else {
         fprintf(out, "%s", fault->text);
         write_interval(fault, out);

@@ -168,6 +168,9 @@ void request_name_model(struct request *request, const char *name)
     request->model[count] = '\0';
 }
 
+static const char no_endpoint[] = "no such endpoint; the base URL of OpenAI's clients ends in /v1, "
+                                  "that of Anthropic's does not";
+
 struct request *request_take(struct door *door, const char *method, const char *path)
 {
     struct request *request = door->first_free;
@@ -186,8 +189,7 @@ struct request *request_take(struct door *door, const char *method, const char *
     if (request->endpoint == NULL) {
         bool is_path = request->methods[0] != '\0';
         snprintf(text, sizeof text, "this endpoint takes %s", request->methods);
-        (void)request_refuse(request, is_path ? 405 : 404, NULL,
-                             is_path ? text : "no such endpoint");
+        (void)request_refuse(request, is_path ? 405 : 404, NULL, is_path ? text : no_endpoint);
         return request;
     }
     request->dialect = request->endpoint->dialect;

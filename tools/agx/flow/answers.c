@@ -3,6 +3,7 @@
  * What: what comes back in a run: values are kept until their row is done, questions become
  * commands, and the answers of commands go to the appliance.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,15 +142,18 @@ static int take_ask(struct asks *asks, const struct agx_flow_event *event)
     return !event->is_last || push_ask(asks, event) ? EXIT_COMPLETE : out_of_memory();
 }
 
-static enum agx_result send_answer(struct runner *r, const struct lambda_call *call, bool failed)
+/* `fault`: why there is none; empty: there is one. */
+static enum agx_result send_answer(struct runner *r, const struct lambda_call *call,
+                                   const char *fault)
 {
+    bool failed = fault[0] != '\0';
     const struct agx_flow_answer answer = {.row = call->row, .node = call->node, .failed = failed,
                                            .text = {call->answer, call->answer_bytes}};
     const struct agx_flow_answer none = {.row = call->row, .node = call->node, .failed = 1};
     enum agx_result result = agx_flow_answer(&r->dial.agx, &r->run, failed ? &none : &answer);
     if (failed || result == AGX_ERROR_ARGUMENT) {
-        fprintf(stderr, "agx flow: row %" PRIu32 ": %s has failed%s\n", call->row,
-                r->file->names[call->node].name, failed ? "" : ": its answer is not UTF-8");
+        fprintf(stderr, "agx flow: row %" PRIu32 ": %s has failed: %s\n", call->row,
+                r->file->names[call->node].name, failed ? fault : "its answer is not UTF-8");
         r->code = EXIT_INCOMPLETE;
     }
     return result == AGX_ERROR_ARGUMENT ? agx_flow_answer(&r->dial.agx, &r->run, &none) : result;
@@ -162,7 +166,7 @@ static void start_commands(struct runner *r)
         struct lambda_call *call = &r->asks.calls[started++];
         const char *name = r->file->names[call->node].base;
         if (!lambdas_start(&r->lambdas, name, call)) {
-            send_answer(r, call, true);
+            send_answer(r, call, strerror(errno));
         }
         free(call->argument);
     }
@@ -173,14 +177,14 @@ static void start_commands(struct runner *r)
 int runner_answer(struct runner *r)
 {
     struct lambda_call *call;
-    bool failed;
+    char fault[LAMBDA_FAULT_BYTES];
     start_commands(r);
-    while ((call = lambdas_next(&r->lambdas, &failed)) != NULL) {
-        enum agx_result result = send_answer(r, call, failed);
+    while ((call = lambdas_next(&r->lambdas, fault)) != NULL) {
+        enum agx_result result = send_answer(r, call, fault);
         while (result == AGX_AGAIN) {       /* earlier frames are still unsent */
             struct pollfd room = {.fd = agx_descriptor(&r->dial.agx), .events = POLLOUT};
             poll(&room, 1, -1);
-            result = send_answer(r, call, failed);
+            result = send_answer(r, call, fault);
         }
         lambdas_free(call);
         if (result != AGX_OK && result != AGX_ERROR_CLOSED) {

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -35,12 +37,27 @@ bool lambdas_has(const struct lambdas *lambdas, const char *name)
     return find(lambdas, name) != NULL;
 }
 
+static bool has_form(const char *command, const char *equals)
+{
+    return equals != NULL && equals != command && equals[1] != '\0' && equals[1] != ' ' &&
+           memchr(equals, '/', strcspn(equals, " ")) != NULL;
+}
+
+/* False: errno says why not. */
+static bool may_run(const char *words)
+{
+    char path[PATH_MAX];
+    int bytes = snprintf(path, sizeof path, "%.*s", (int)strcspn(words, " "), words);
+    errno = bytes < (int)sizeof path ? 0 : ENAMETOOLONG;
+    return errno == 0 && access(path, X_OK) == 0;
+}
+
 const char *lambdas_check(const struct lambdas *lambdas)
 {
     for (uint32_t i = 0; i < lambdas->commands->count; i++) {
         const char *command = lambdas->commands->texts[i], *equals = strchr(command, '=');
-        if (equals == NULL || equals == command || equals[1] == '\0' || equals[1] == ' ' ||
-            memchr(equals, '/', strcspn(equals, " ")) == NULL) {
+        errno = 0;
+        if (!has_form(command, equals) || !may_run(equals + 1)) {
             return command;
         }
     }
@@ -116,6 +133,7 @@ bool lambdas_start(struct lambdas *lambdas, const char *name, const struct lambd
     struct lambda_call *call = free_place(lambdas);
     const char *command = find(lambdas, name);
     if (call == NULL || command == NULL) {
+        errno = ENOENT;
         return false;
     }
     *call = (struct lambda_call){.row = what->row, .node = what->node, .in = -1, .out = -1,
@@ -174,8 +192,25 @@ static bool take_answer(struct lambda_call *call)
     return got >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
+/* Why its answer is none; empty: it is one. */
+static void judge(bool too_much, int status, char fault[LAMBDA_FAULT_BYTES])
+{
+    fault[0] = '\0';
+    if (too_much) {
+        snprintf(fault, LAMBDA_FAULT_BYTES, "its answer has %u bytes or more",
+                 LAMBDA_ANSWER_BYTES_MAX);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(fault, LAMBDA_FAULT_BYTES, "signal %d", WTERMSIG(status));
+    } else if (WEXITSTATUS(status) == CANNOT_RUN) {
+        snprintf(fault, LAMBDA_FAULT_BYTES, "exit status %d, as of a command that cannot be run",
+                 CANNOT_RUN);
+    } else if (WEXITSTATUS(status) != 0) {
+        snprintf(fault, LAMBDA_FAULT_BYTES, "exit status %d", WEXITSTATUS(status));
+    }
+}
+
 /* It has said all, or too much; its status says whether it is to be believed. */
-static bool has_failed(struct lambda_call *call)
+static void end(struct lambda_call *call, char fault[LAMBDA_FAULT_BYTES])
 {
     bool too_much = call->answer_bytes == LAMBDA_ANSWER_BYTES_MAX;
     int status = 0;
@@ -186,10 +221,10 @@ static bool has_failed(struct lambda_call *call)
     }
     while (waitpid(call->process, &status, 0) < 0 && errno == EINTR) {
     }
-    return too_much || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    judge(too_much, status, fault);
 }
 
-struct lambda_call *lambdas_next(struct lambdas *lambdas, bool *failed)
+struct lambda_call *lambdas_next(struct lambdas *lambdas, char fault[LAMBDA_FAULT_BYTES])
 {
     for (uint32_t i = 0; i < LAMBDA_RUNNING_MAX; i++) {
         struct lambda_call *call = &lambdas->calls[i];
@@ -198,7 +233,7 @@ struct lambda_call *lambdas_next(struct lambdas *lambdas, bool *failed)
         }
         send_argument(call);
         if (take_answer(call)) {
-            *failed = has_failed(call);
+            end(call, fault);
             return call;
         }
     }

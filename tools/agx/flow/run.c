@@ -160,7 +160,8 @@ static int prepare(struct runner *r)
     const char *wrong = lambdas_check(&r->lambdas);
     struct sigaction on_interrupt = {.sa_handler = interrupt};
     if (wrong != NULL) {
-        fprintf(stderr, "agx flow: --lambda %s: NAME=PATH with a / in PATH is expected\n", wrong);
+        fprintf(stderr, "agx flow: --lambda %s: %s\n", wrong,
+                errno == 0 ? "NAME=PATH with a / in PATH is expected" : strerror(errno));
         return EXIT_USAGE;
     }
     int code = read_rows(r);
