@@ -21,6 +21,14 @@ def prefer(pid, thousandths):
         file.write(str(thousandths))
 
 
+def spare(*pids):
+    """These and their children: the next worker may take its memory before the eater has seen that
+    the first one is dead, and who is killed for that is to be the eater."""
+    for pid in pids:
+        with contextlib.suppress(PermissionError):      # root may
+            prefer(pid, -900)
+
+
 def eat_until_dead(group, victim):
     """In a child, in the group: takes memory until the victim is dead, and gives it back. It may
     take too much before it sees that death, and then it is the next whom the kernel kills."""
@@ -66,6 +74,7 @@ def test_a_worker_that_is_killed_for_want_of_memory_costs_time_only():
         wait_for(lambda: memory_bytes(a.next_core, "RssShmem") >= memory_bytes(core, "RssShmem"),
                  "the next core has its memory")
         prefer(worker, 1000)
+        spare(a.process.pid, core, a.next_core)
         start_calls(c)
         os.kill(worker, signal.SIGSTOP)         # so that its calls do not end before it does
         c.start(9, PROMPT + [1], max_tokens=300)
