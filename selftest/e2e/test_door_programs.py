@@ -31,6 +31,14 @@ def test_each_header_names_the_program_of_all_endpoints():
         assert len(d.programs()) == len(NAMING_HEADERS)
 
 
+def test_an_answer_says_which_program_of_the_process_table_it_is_of():
+    with Door() as d:
+        for headers in ({"X-Agentix-Program": "review-7"}, {}):
+            answer = d.post(CHAT, BODIES[CHAT], headers)
+            said = answer.headers["X-Agentix-Program-Id"]
+            assert len(said) == 32 and said[:8] in d.programs(), said
+
+
 def test_fields_of_the_body_name_the_program():
     with Door() as d:
         for i in range(2):

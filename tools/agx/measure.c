@@ -95,6 +95,7 @@ void measure_print(const struct measure *measure, FILE *out)
             " of them cached\n", m->generated_tokens,
             per_second(m->generated_tokens, m->duration_us), m->prompt_tokens, m->cached_tokens);
     fprintf(out, "prompts cut  %" PRIu64 " (longer than the context)\n", m->cut_prompts);
+    fprintf(out, "outputs cut  %" PRIu64 " (longer than half the context)\n", m->cut_outputs);
     fprintf(out, "waiting      %.3f s, %.3f ms for each call\n", (double)m->wait_us / 1e6,
             (double)m->wait_us / 1e3 / (double)calls);
     fprintf(out, "service      %.3f s, %.3f ms for each call\n", (double)m->service_us / 1e6,

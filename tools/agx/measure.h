@@ -22,7 +22,7 @@ struct measure {
     uint32_t programs, completed, failed;
     uint64_t calls, prompt_tokens, cached_tokens, generated_tokens, preemptions;
     uint64_t wait_us, service_us;               /* sums over calls, as the appliance counted them */
-    uint64_t busy, reconnects, cut_prompts;
+    uint64_t busy, reconnects, cut_prompts, cut_outputs;
     uint64_t duration_us;
     struct sessions sessions;                   /* of a closed load */
     double rate, token_scale, gap_scale;

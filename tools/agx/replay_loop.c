@@ -181,6 +181,7 @@ static void on_done(struct replay *replay, uint32_t index, const struct agx_even
     add_done(&replay->measure, event);
     replay->measure.cut_prompts +=
         prompt_tokens(&replay->book, traced) < replay->book.whole[traced];
+    replay->measure.cut_outputs += prompt_cuts_output(&replay->book, traced);
     if (event->finish != AGX_FINISH_LENGTH || event->generated_tokens != replay->book.out[traced]) {
         fail_call(replay, index, agx_finish_text(event->finish));
         return;

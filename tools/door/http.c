@@ -25,6 +25,7 @@
 
 #include "tools/door/endpoint.h"
 #include "tools/door/listener.h"
+#include "tools/door/program.h"
 #include "tools/door/request.h"
 
 #define HEAD_BYTES_MAX 32768u           /* of a request line and headers, and the library's own */
@@ -159,9 +160,17 @@ static ssize_t on_body(void *self, uint64_t position, char *bytes, size_t max)
     return 0;
 }
 
+/* As `agx ask programs` shows it. */
+static void write_hex(const uint8_t id[AGX_ID_BYTES], char text[2 * AGX_ID_BYTES + 1])
+{
+    for (uint32_t i = 0; i < AGX_ID_BYTES; i++) {
+        snprintf(text + (size_t)2 * i, 3, "%02x", id[i]);
+    }
+}
+
 static void add_headers(const struct request *request, struct MHD_Response *response)
 {
-    char retry[16];
+    char retry[16], program[2 * AGX_ID_BYTES + 1];
     if (request->door->drains) {
         (void)MHD_add_response_header(response, "Connection", "close");
     }
@@ -169,6 +178,10 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
     if (request->id[0] != '\0') {
         (void)MHD_add_response_header(response, "X-Request-Id", request->id);   /* OpenAI's */
         (void)MHD_add_response_header(response, "Request-Id", request->id);     /* Anthropic's */
+    }
+    if (request->program != NULL) {
+        write_hex(request->program->id, program);
+        (void)MHD_add_response_header(response, "X-Agentix-Program-Id", program);
     }
     if (request->retry_s > 0) {
         snprintf(retry, sizeof retry, "%u", request->retry_s);

@@ -108,7 +108,7 @@ void report_print(const struct lab_result *result, FILE *out)
     fprintf(out, "makespan      %.1f s, engine busy %.1f %%\n", r->makespan_s,
             100 * busy_share_mean(r));
     fprintf(out, "waiting       %.1f s over all calls\n", r->wait_s_total);
-    fprintf(out, "steps         %" PRIu64 " of %" PRIu32 " rounds at most\n", r->steps,
+    fprintf(out, "steps         %" PRIu64 ", each of at most %" PRIu32 " rounds\n", r->steps,
             r->steps_per_plan);
     print_rounds(r, out);
     fprintf(out, "prefix hits   %.3f of %" PRIu64 " prompt tokens\n",

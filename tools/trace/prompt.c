@@ -51,6 +51,11 @@ static void measure_call(struct prompt_book *book, uint32_t calls_first, uint32_
     book->out[index] = lesser(scaled(book, call->out_tokens), half > 0 ? half : 1);
 }
 
+bool prompt_cuts_output(const struct prompt_book *book, uint32_t index)
+{
+    return book->out[index] < scaled(book, book->trace->calls[index].out_tokens);
+}
+
 int prompt_book_init(struct prompt_book *book, const struct trace *trace,
                      const struct prompt_limits *limits)
 {

@@ -62,3 +62,5 @@ struct prompt_source {              /* one run of a program */
 /* Writes prompt_tokens() ids of the program's call `number`. */
 void prompt_write(struct prompt_book *book, const struct prompt_source *source, uint32_t number,
                   uint32_t *ids);
+/* True when the call has fewer tokens of output than the trace says: half the context at most. */
+bool prompt_cuts_output(const struct prompt_book *book, uint32_t index);
