@@ -135,7 +135,7 @@ static void test_each_key_sorts(void **state)
     (void)state;
     take(&now);
     struct columns_order order = {VIEW_PROGRAMS, 's'};
-    assert_order(drawn(&order, 140, 0), "bbbbbbbb", "aaaaaaaa");
+    assert_order(drawn(&order, 140, 0), "aaaaaaaa", "bbbbbbbb");    /* more service, none open */
     order.key = 'w';
     assert_order(drawn(&order, 140, 0), "aaaaaaaa", "bbbbbbbb");
     assert_order(drawn(&order, 140, 0), "  call 5", "  call 4");

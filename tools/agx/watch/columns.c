@@ -95,11 +95,21 @@ struct sorting {
     const struct column *by;
 };
 
+/* Programs that have nothing open are what is left of earlier work. Calls are all open. */
+static bool is_at_rest(const struct snapshot_row *row)
+{
+    return !row->is_call && row->open == 0;
+}
+
 /* True when row x is shown before row y; equal ones keep the order of their places. */
 static bool is_before(const struct sorting *sorting, uint32_t x, uint32_t y)
 {
     const struct snapshot_row *one = &sorting->rows[x], *other = &sorting->rows[y];
     const struct column *by = sorting->by;
+    bool is_of_work = by->id != NAME && by->id != WHO;
+    if (is_of_work && is_at_rest(one) != is_at_rest(other)) {
+        return is_at_rest(other);
+    }
     if (by->id == WHO && strcmp(one->who, other->who) != 0) {
         return strcmp(one->who, other->who) < 0;
     }
