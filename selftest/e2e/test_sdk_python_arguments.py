@@ -4,10 +4,13 @@
 Method: wrong values against a client; programs that never call close(), in processes of their own.
 """
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import textwrap
+import urllib.parse
 
 from appliance import HANG_S, NOISE, ROOT, Appliance
 
@@ -80,6 +83,40 @@ def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():
         assert refusal(lambda: flow.save(1)).startswith("path: the path of a file is needed")
         with open(path, encoding="utf-8") as file:
             assert file.read() == "kept"
+
+
+ALTERED = [                             # a text with the node q, which a model must not get
+    lambda q: json.dumps({"q": str(q)}), lambda q: repr(str(q)), lambda q: f"{q!r}",
+    lambda q: f"{q=}", lambda q: str({"q": q}), lambda q: f"Q {q}".upper(),
+    lambda q: f"Q {q}".lower(), lambda q: f"Q {q}".title(), lambda q: f"Q {q}".swapcase(),
+    lambda q: str(q).capitalize(), lambda q: f"Q {q}"[:9], lambda q: f"Q {q}"[9:],
+    lambda q: "%.5s" % q, lambda q: textwrap.fill(f"Q {q}", 12),
+    lambda q: f"Q {q}".replace(q.mark[9], "zero"), lambda q: urllib.parse.quote(str(q)),
+    lambda q: f"Q {q}".replace(q.mark[9], "f" if q.mark[9] == "0" else "0"),
+    lambda q: f"Q {q}".encode("ascii", "ignore").decode()]
+
+
+def test_a_node_whose_text_was_altered_is_refused():
+    flow = agentix.Flow()
+    for _ in range(20):                 # the marks are drawn
+        node = flow.input("q")
+        for number, alter in enumerate(ALTERED):
+            for build in (flow.llm, flow.text, lambda text: flow.chat([("user", text)]),
+                          lambda text: flow.apply(len, text), lambda text: flow.text([text])):
+                assert "altered" in refusal(lambda: build("a " + alter(node)), ValueError), number
+    assert refusal(lambda: flow.llm("x", stop=str(node))).startswith("stop: a node")
+    for use in (lambda: "yes" if node else "no", lambda: not node):
+        assert refusal(use, TypeError).startswith("the value of q#20 is not known"), use
+    assert repr(node).startswith("<input q#20 ")
+
+
+def test_a_node_that_was_not_altered_is_taken():
+    flow = agentix.Flow()
+    node = flow.input("q")
+    for text in (f" {node} ", str(node).strip(), json.dumps(str(node), ensure_ascii=False),
+                 textwrap.fill(f"Q {node}"), f"<{node}>".replace("<", "[")):
+        assert node in flow.text(text).pieces[:2], text
+    assert flow.text("agx  \ue0a0 0123456789abcdef0123").pieces
 
 
 def test_what_is_not_there_or_is_another_port_is_named():

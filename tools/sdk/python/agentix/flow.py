@@ -6,16 +6,14 @@
     facts = [flow.llm(f"{note}\n{question}", max=64) for question in QUESTIONS]
     flow.output(flow.llm("Sum up:", flow.each(facts, "\n- {}"), max=128), "summary")
 
-A node that is formatted becomes a marker, a text that no other text can be, so f-strings, join()
-and + work; the builder finds the markers and puts the nodes in their place."""
+A node that is formatted becomes a marker (marker.py), so f-strings, join() and + work; the builder
+finds the markers and puts the nodes in their place."""
 from __future__ import annotations
 
-import re
-import secrets
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Set,
                     Tuple, Union)
 
-from agentix import arguments, chat
+from agentix import arguments, chat, marker
 from agentix.run import Rows, Run
 from agentix.sampling import Sampling
 
@@ -30,8 +28,6 @@ Made = Union[str, "Node"]                # what becomes of parts: texts, Markup,
 INPUT, TEXT, LLM, LAMBDA = range(4)
 KINDS = ("input", "text", "llm", "lambda")
 NAME_BYTES_MAX = 31             # of a lambda, on the wire
-# Private characters around a number that is drawn for each flow.
-MARKER = "\ue0a6{}:{}\ue0a7"
 
 
 class Node:
@@ -51,10 +47,11 @@ class Node:
         self.sampling: Sampling = how.get("sampling") or Sampling()
         self.function: Optional[Callable[[str], Any]] = how.get("function")
         self.function_name: str = how.get("function_name", "")
-        flow.nodes.append(self)
+        self.mark = marker.draw()
+        flow.add(self)
 
     def __str__(self) -> str:
-        return MARKER.format(self.flow.tag, self.index)
+        return marker.of(self.mark)
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -68,11 +65,18 @@ class Node:
         return str(other) + str(self)
 
     def __repr__(self) -> str:
-        return f"<{KINDS[self.kind]} {self.name}>"
+        """For a debugger. Its mark is found where this lands in a text of a flow."""
+        return f"<{KINDS[self.kind]} {self.name} {self.mark}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the value of {self.name} is not known while the workflow is written; "
+                        "leave what depends on it to a function, flow.apply()")
 
 
 def _sampling(**fields: Any) -> Sampling:
     sampling = Sampling(**fields)
+    if any(isinstance(each, str) and marker.has_trace(each) for each in sampling.stop):
+        raise ValueError("stop: a node can be no stop, for its value is not known yet")
     if sampling.has_more or sampling.drafts:
         raise ValueError("a workflow knows no presence_penalty, frequency_penalty, logit_bias, "
                          "logprobs, drafts")
@@ -83,12 +87,11 @@ class Flow:
     """Nodes in the order in which they are made, so that an operand is an earlier one."""
 
     def __init__(self) -> None:
-        self.tag = secrets.token_hex(8)
         self.nodes: List[Node] = []
         self.outputs: Dict[str, Node] = {}      # by name
         self._names: Set[str] = set()
         self._functions: Dict[object, str] = {}
-        self._marker = re.compile(MARKER.format(self.tag, r"(\d+)"))
+        self._by_mark: Dict[str, Node] = {}
 
     # ---- operators -------------------------------------------------------------------------------
 
@@ -192,6 +195,10 @@ class Flow:
 
     # ---- pieces ----------------------------------------------------------------------------------
 
+    def add(self, node: Node) -> None:
+        self.nodes.append(node)
+        self._by_mark[node.mark] = node
+
     def pieces(self, parts: Iterable[Part]) -> List[Made]:
         """Texts, Markup and nodes, in order: markers become nodes, lists are flattened."""
         found: List[Made] = []
@@ -212,12 +219,13 @@ class Flow:
 
     def _split(self, text: str) -> Iterator[Made]:
         like = type(text) if isinstance(text, chat.Markup) else str
-        for i, part in enumerate(self._marker.split(text)):
-            if i % 2:
-                yield self.nodes[int(part)]
+        for is_node, part in marker.split(text):
+            if is_node and part not in self._by_mark:
+                raise ValueError("a node of another flow is in the text, or the text of a node was "
+                                 "altered")
+            if is_node:
+                yield self._by_mark[part]
             elif part:
-                if MARKER[0] in part and re.search(MARKER.format("[0-9a-f]{16}", r"\d+"), part):
-                    raise ValueError("there is a node of another flow in the text")
                 yield like(part)
 
     def _check_own(self, node: Node) -> Node:
