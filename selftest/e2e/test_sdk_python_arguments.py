@@ -43,7 +43,14 @@ WRONG = [                               # options of a call, and what the error 
     ({"stop": b"x"}, "stop: texts and token ids are needed, not b'x'"),
     ({"stop": [None]}, "stop: token id: a whole number is needed, not None"),
     ({"deadline_s": "1"}, "deadline_s: a number is needed, not '1'"),
-    ({"deadline_s": -1}, "deadline_s: -1000000 is not within"),
+    ({"deadline_s": -1}, "deadline_s: -1 is not within 0 to 3600 seconds"),
+    ({"deadline_s": 1e9}, "deadline_s: 1000000000.0 is not within 0 to 3600 seconds"),
+    ({"max": 1.5}, "max: a whole number is needed, not 1.5"),
+    ({"max": 5, "max_tokens": 5}, "max and max_tokens are two names of one argument"),
+    ({"max_token": 3}, "Client.call() has no argument max_token; is max_tokens meant?"),
+    ({"temprature": 1}, "Client.call() has no argument temprature; is temperature meant?"),
+    ({"deadline": 1}, "Client.call() has no argument deadline; is deadline_s meant?"),
+    ({"qqq": 1}, "Client.call() has no argument qqq"),
     ({"thread": "a"}, "thread: a whole number is needed, not 'a'"),
     ({"program": 5}, "program: a text or 16 bytes are needed, not 5")]
 
@@ -60,7 +67,13 @@ def test_wrong_arguments_of_a_call_are_named():
         for agent in ("a b", "x" * 33, "na\u00efve"):
             assert refusal(lambda: ax.program("a", agent=agent)).startswith(
                 "agent: %r is no name of at most 32 printable ASCII" % agent)
+        for options in ({"max": 3}, {"max_tokens": 3}):
+            assert len(ax.call([1, 2], deadline_s=3600, ignore_eos=True, **options).tokens) == 3
         assert len(ax.call([1, 2], max_tokens=3, temperature=1, top_p=1, stop="zz").tokens) == 3
+    for use in (lambda: agentix.connect().call("x"), lambda: agentix.connect().run(None, [])):
+        said = refusal(use, TypeError)
+        assert "`with agentix.connect() as ax:`" in said and "`async with " in said, said
+    assert not hasattr(agentix.connect(), "_repr_html_") and not hasattr(agentix.connect(), "x")
     assert refusal(lambda: agentix.connect(7411)).startswith("address: a text is needed")
     assert refusal(lambda: agentix.connect(key="secret")).startswith("key: a pair is needed")
 
@@ -69,9 +82,19 @@ def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():
     flow = agentix.Flow()
     for bad, said in ((lambda: flow.llm("x", max="9"), "max: a whole number"),
                       (lambda: flow.llm("x", est=-2), "est: -2 is not within"),
+                      (lambda: flow.llm("x", max_token=3), "Flow.llm() has no argument max_token; "
+                                                           "is max_tokens meant?"),
+                      (lambda: flow.chat([("user", "x")], seeds=1), "Flow.chat() has no argument "
+                                                                    "seeds; is seed meant?"),
+                      (lambda: flow.map("{}", ["x"], heat=1), "Flow.llm() has no argument heat"),
+                      (lambda: flow.llm("x", max=1, max_tokens=1), "max and max_tokens are two"),
                       (lambda: flow.input(5), "name: a text is needed, not 5"),
                       (lambda: flow.output("a"), "output: a node of the flow is needed")):
         assert refusal(bad).startswith(said), said
+    flow = agentix.Flow()
+    assert [flow.llm("x").max, flow.llm("x", max=5).max, flow.llm("x", max_tokens=5).max,
+            flow.chat([("user", "x")], max_tokens=6).max,
+            flow.apply(len, "x", max_tokens=7).max] == [128, 5, 5, 6, 7]
     flow = agentix.Flow()
     flow.output(flow.chat([("user", "hello")], name="greeting"))
     with tempfile.TemporaryDirectory() as folder:

@@ -4,12 +4,15 @@
 Types, and what has room on the wire; which values are allowed says the appliance (Refused)."""
 from __future__ import annotations
 
+import difflib
+import inspect
 import math
 import os
-from typing import Any
+from typing import Any, Callable, Iterable, Optional
 
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 CLASS_BYTES = 32
+MAX_TOKENS = 128                        # of an answer whose length the caller does not say
 
 
 def whole(name: str, value: Any, most: int = U32) -> int:
@@ -28,6 +31,33 @@ def number(name: str, value: Any) -> float:
         raise TypeError(f"{name}: a number is needed, not {value!r}")
     if not math.isfinite(value) or abs(value) > 1e30:
         raise ValueError(f"{name}: {value} is too large, or is no number")
+    return float(value)
+
+
+def known(function: Callable[..., Any], given: Iterable[str], more: Iterable[str]) -> None:
+    """`given` are named arguments that the function passes on to what takes those in `more`."""
+    wrong = set(given) - set(more)
+    if not wrong:
+        return
+    own = [each.name for each in inspect.signature(function).parameters.values()
+           if each.kind == each.KEYWORD_ONLY]
+    near = difflib.get_close_matches(min(wrong), [*own, *more], 1)
+    raise TypeError(f"{function.__qualname__}() has no argument {min(wrong)}" +
+                    (f"; is {near[0]} meant?" if near else ""))
+
+
+def most_tokens(max: Optional[int], max_tokens: Optional[int]) -> int:
+    """The argument has two names: that of the protocol, and a short one."""
+    if max is not None and max_tokens is not None:
+        raise TypeError("max and max_tokens are two names of one argument; give one of them")
+    if max is not None:
+        return whole("max", max)
+    return MAX_TOKENS if max_tokens is None else whole("max_tokens", max_tokens)
+
+
+def seconds(name: str, value: Any, most: float) -> float:
+    if not 0 <= number(name, value) <= most:
+        raise ValueError(f"{name}: {value} is not within 0 to {most} seconds")
     return float(value)
 
 

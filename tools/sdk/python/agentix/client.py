@@ -23,9 +23,10 @@ from agentix.chat import Format, Message, Prompt
 from agentix.connection import Connection, Key, affinity_key
 from agentix.errors import Error, Lost, ProtocolError, Refused
 from agentix.program import Program
-from agentix.sampling import Sampling
+from agentix.sampling import of_options
 
 PAUSE_LEAST_S, PAUSE_MOST_S = 0.01, 0.5
+DEADLINE_MOST_S = 3600                  # of a CALL: docs/protocol.md
 OF_FLOWS = {frames.FLOW_OK, frames.VALUE, frames.ASK, frames.ROW_DONE, frames.FLOW_DONE}
 # After the greeting.
 FROM_APPLIANCE = OF_FLOWS | {frames.ACCEPT, frames.TOKENS, frames.DONE, frames.PROGRAM_OK,
@@ -111,21 +112,22 @@ class Client:
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def call(self, prompt: Prompted, *, max_tokens: int = 128,
-             program: Union[str, bytes, None] = None, thread: int = 0, text: bool = True,
-             deadline_s: float = 0, **sampling: Any) -> Call:
+    def call(self, prompt: Prompted, *, max_tokens: Optional[int] = None,
+             max: Optional[int] = None, program: Union[str, bytes, None] = None, thread: int = 0,
+             text: bool = True, deadline_s: float = 0, **sampling: Any) -> Call:
         """Starts a call. `prompt` is a text, token ids, a conversation, or what chat_prompt()
         gives. Await it for its Reply, or read it as it comes: `async for text in client.call(...)`.
+        `max` is another name of max_tokens, which is 128 if neither is given.
 
         sampling: temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty,
         frequency_penalty, logit_bias (a dict of token ids), logprobs (how many alternatives), seed,
         stop, ignore_eos, drafts (True: the reply says what they brought)."""
-        deadline_us = int(arguments.number("deadline_s", deadline_s) * 1e6)
-        fields = {"max_tokens": arguments.whole("max_tokens", max_tokens),
+        deadline_s = arguments.seconds("deadline_s", deadline_s, DEADLINE_MOST_S)
+        fields = {"max_tokens": arguments.most_tokens(max, max_tokens),
                   "thread": arguments.whole("thread", thread),
-                  "deadline": arguments.whole("deadline_s", deadline_us, arguments.U64),
+                  "deadline": int(deadline_s * 1e6),
                   "program_id": wire.program_id(program or self.own_program)}
-        call = Call(self, self.next_id(), fields, (prompt, Sampling(**sampling), text))
+        call = Call(self, self.next_id(), fields, (prompt, of_options(Client.call, sampling), text))
         call.start(self._room)
         return call
 

@@ -55,6 +55,13 @@ class Connecting:
         self._client: Optional[Client] = None
         self._sync_client: Optional[SyncClient] = None
 
+    def __getattr__(self, name: str) -> Any:
+        """Of what a client has; else it is missing, as Python itself expects of an object."""
+        if name.startswith("_") or not (hasattr(Client, name) or hasattr(SyncClient, name)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise TypeError(f"{name}: there is no client yet: `with agentix.connect() as ax:`, or with "
+                        "asyncio `async with agentix.connect() as ax:`")
+
     def open(self) -> SyncClient:
         return SyncClient(self._make)
 

@@ -15,7 +15,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List
 
 from agentix import arguments, chat, marker
 from agentix.run import Rows, Run
-from agentix.sampling import Sampling
+from agentix.sampling import Sampling, of_options
 
 if TYPE_CHECKING:
     from agentix.chat import Format
@@ -73,8 +73,8 @@ class Node:
                         "leave what depends on it to a function, flow.apply()")
 
 
-def _sampling(**fields: Any) -> Sampling:
-    sampling = Sampling(**fields)
+def _sampling(function: Callable[..., Any], options: Dict[str, Any]) -> Sampling:
+    sampling = of_options(function, options)
     if any(isinstance(each, str) and marker.has_trace(each) for each in sampling.stop):
         raise ValueError("stop: a node can be no stop, for its value is not known yet")
     if sampling.has_more or sampling.drafts:
@@ -107,29 +107,35 @@ class Flow:
         """Pieces as one: texts, nodes, or lists of these."""
         return Node(self, TEXT, name, self.pieces(pieces))
 
-    def llm(self, *pieces: Part, max: int = 128, name: Optional[str] = None, est: int = 0,
-            **sampling: Any) -> Node:
-        """What the model says to the pieces. sampling: temperature, top_k, top_p, min_p,
+    def llm(self, *pieces: Part, max: Optional[int] = None, max_tokens: Optional[int] = None,
+            name: Optional[str] = None, est: int = 0, **sampling: Any) -> Node:
+        """What the model says to the pieces, `max` tokens at most (`max_tokens` is another name of
+        it), 128 if neither is given. sampling: temperature, top_k, top_p, min_p,
         repeat_penalty, seed, stop, ignore_eos. A node that samples and names no seed has one of
         its own; nodes that are equal, seed and all, are called once."""
-        return Node(self, LLM, name, self.pieces(pieces), max=max, est=est,
-                    sampling=_sampling(**sampling))
+        return Node(self, LLM, name, self.pieces(pieces), est=est,
+                    max=arguments.most_tokens(max, max_tokens),
+                    sampling=_sampling(Flow.llm, sampling))
 
-    def chat(self, messages: Iterable[chat.Message], *, max: int = 128,
-             name: Optional[str] = None, est: int = 0, **sampling: Any) -> Node:
+    def chat(self, messages: Iterable[chat.Message], *, max: Optional[int] = None,
+             max_tokens: Optional[int] = None, name: Optional[str] = None, est: int = 0,
+             **sampling: Any) -> Node:
         """What the model says to a conversation, in its own chat format: pairs of a role and a
         text, or the dicts that other libraries take."""
         said = [(role, str(content)) for role, content in chat.as_messages(messages)]
         self.pieces(content for _, content in said)         # checks them
-        return Node(self, LLM, name, messages=said, max=max, est=est,
-                    sampling=_sampling(**sampling))
+        return Node(self, LLM, name, messages=said, est=est,
+                    max=arguments.most_tokens(max, max_tokens),
+                    sampling=_sampling(Flow.chat, sampling))
 
-    def apply(self, function: Callable[[str], Any], *pieces: Part, max: int = 128,
-              name: Optional[str] = None, est: int = 0, pure: bool = True) -> Node:
+    def apply(self, function: Callable[[str], Any], *pieces: Part, max: Optional[int] = None,
+              max_tokens: Optional[int] = None, name: Optional[str] = None, est: int = 0,
+              pure: bool = True) -> Node:
         """What a function of yours makes of the pieces, joined as one text: a plain function, which
         runs in a thread, or a coroutine. Equal questions are asked once if it is `pure`."""
         named = self._function_name(function, pure)
-        return Node(self, LAMBDA, name or named, self.pieces(pieces), max=max, est=est,
+        return Node(self, LAMBDA, name or named, self.pieces(pieces), est=est,
+                    max=arguments.most_tokens(max, max_tokens),
                     function=function, function_name=named)
 
     def map(self, make: Union[str, Callable[..., Node]], items: Iterable[Part],

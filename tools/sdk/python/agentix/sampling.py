@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 from agentix import arguments, frames
 
@@ -12,6 +12,12 @@ Stop = Union[str, int]
 STOP_IDS_MAX, STOP_TEXTS_MAX, STOP_BYTES_MAX, BIASES_MAX = 15, 4, 64, 64
 _MORE = struct.Struct("<" + "".join(frames.PARTS["call_more"].values()))
 _BIAS = struct.Struct("<" + "".join(frames.PARTS["call_bias"].values()))
+
+
+def of_options(function: Callable[..., Any], options: Dict[str, Any]) -> Sampling:
+    """Of the named arguments that `function` does not have itself."""
+    arguments.known(function, options, FIELDS)
+    return Sampling(**options)
 
 
 def _stops(stop: Any) -> Tuple[Stop, ...]:
@@ -111,3 +117,6 @@ class Sampling:
         """What follows the fixed part: ids, then texts."""
         return struct.pack(f"<{len(self.stop_ids)}I", *self.stop_ids) + \
             b"".join(struct.pack("<H", len(text)) + text for text in self.stop_texts)
+
+
+FIELDS = {field.name for field in dataclasses.fields(Sampling)}
