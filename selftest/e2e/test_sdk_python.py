@@ -107,9 +107,14 @@ def test_a_busy_appliance_is_asked_again():
 
 
 def test_a_task_that_is_cancelled_cancels_its_call():
+    check_cancel(asyncio.ensure_future)
+    check_cancel(lambda call: asyncio.create_task(call.result()))
+
+
+def check_cancel(start):
     async def cancelled(client):
         with a.standing_still():
-            task = asyncio.ensure_future(client.call(PROMPT, max_tokens=900, ignore_eos=True))
+            task = start(client.call(PROMPT, max_tokens=900, ignore_eos=True))
             while a.stats()["calls_open"] == 0:
                 await asyncio.sleep(0.01)
             task.cancel()
@@ -119,6 +124,18 @@ def test_a_task_that_is_cancelled_cancels_its_call():
         return task.cancelled()
     with Appliance(NOISE) as a:
         assert against(a, cancelled)
+
+
+def test_a_call_and_a_run_are_coroutines_where_asyncio_insists():
+    async def tasks(client):
+        flow = agentix.Flow()
+        flow.output(flow.llm(flow.input("x"), max=4, name="said"))
+        call = asyncio.create_task(client.call(PROMPT, max_tokens=4, ignore_eos=True).result())
+        rows = asyncio.create_task(flow.run(client, ["a"]).result())
+        return await call, await rows
+    with Appliance(NOISE) as a:
+        reply, rows = against(a, tasks)
+        assert len(reply.tokens) == 4 and not rows[0].error
 
 
 def test_calls_go_on_after_a_break_with_the_same_tokens():
@@ -201,7 +218,7 @@ async def ask_hostile(seed):
     async with await agentix.connect(to, patience_s=0.05) as client:
         what = client.call("x") if seed % 2 else flow.run(client, ["a"])
         try:
-            await asyncio.wait_for(what._result() if seed % 2 else what._all(), HANG_S)
+            await asyncio.wait_for(what.result(), HANG_S)
         except agentix.Error:
             return True
         finally:

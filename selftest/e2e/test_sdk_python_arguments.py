@@ -97,6 +97,11 @@ def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():
             flow.apply(len, "x", max_tokens=7).max] == [128, 5, 5, 6, 7]
     flow = agentix.Flow()
     flow.output(flow.chat([("user", "hello")], name="greeting"))
+    for begin in (flow.run, flow.profile):
+        for client in (agentix.connect(), None, "127.0.0.1:7411"):
+            assert "async with agentix.connect()" in refusal(lambda: begin(client, []), TypeError)
+        assert refusal(lambda: begin(None, [], keeps=1)) == \
+            f"Flow.{begin.__name__}() has no argument keeps; is keep meant?"
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.flow")
         with open(path, "w", encoding="utf-8") as file:

@@ -49,6 +49,10 @@ def test_a_conversation_and_a_flow_are_run():
         assert "honey" in str(ax.chat([("user", "What do bees make?")]))
         rows = ax.run(flow, ["What do bees make?", "What do bees make?"])
         assert [("honey" in row["answer"]) for row in rows] == [True, True]
+        assert [row["answer"] for row in flow.run(ax, ["What do bees make?"])] == \
+            [rows[0]["answer"]]
+        assert flow.profile(ax, ["What do bees make?"]) == {"llm1": flow.nodes[1].est}
+        assert flow.nodes[1].est > 0
         assert ax.welcome["context_tokens_max"] > 0 and ax.ping()
 
 

@@ -116,9 +116,10 @@ class Call:
     # ---- for the caller --------------------------------------------------------------------------
 
     def __await__(self) -> Generator[Any, None, Reply]:
-        return self._result().__await__()
+        return self.result().__await__()
 
-    async def _result(self) -> Reply:
+    async def result(self) -> Reply:
+        """The same as a coroutine, which asyncio.create_task() and task groups insist on."""
         try:
             return await asyncio.shield(self._done)
         except asyncio.CancelledError:

@@ -10,21 +10,23 @@ A node that is formatted becomes a marker (marker.py), so f-strings, join() and 
 finds the markers and puts the nodes in their place."""
 from __future__ import annotations
 
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, Set,
-                    Tuple, Union)
+from typing import (TYPE_CHECKING, Any, Callable, Coroutine, Dict, Iterable, Iterator, List,
+                    Optional, Set, Tuple, Union, overload)
 
 from agentix import arguments, chat, marker
-from agentix.run import Rows, Run
+from agentix.run import OPTIONS, Row, Rows, Run
 from agentix.sampling import Sampling, of_options
 
 if TYPE_CHECKING:
     from agentix.chat import Format
     from agentix.client import Client
     from agentix.connection import Path
+    from agentix.sync import SyncClient
 
 # Of a template: a text, a node, a number, what a chat format has made, or a list of these.
 Part = Any
 Made = Union[str, "Node"]                # what becomes of parts: texts, Markup, nodes
+Ests = Dict[str, int]                   # of a profile, by the names of operators
 INPUT, TEXT, LLM, LAMBDA = range(4)
 KINDS = ("input", "text", "llm", "lambda")
 NAME_BYTES_MAX = 31             # of a lambda, on the wire
@@ -162,8 +164,15 @@ class Flow:
 
     # ---- use -------------------------------------------------------------------------------------
 
-    def run(self, client: Client, rows: Rows, **options: Any) -> Run:
-        """Sends the flow and its rows. Await it for all of them, or take each when it is done:
+    @overload
+    def run(self, client: Client, rows: Rows, **options: Any) -> Run: ...
+    @overload
+    def run(self, client: SyncClient, rows: Rows, **options: Any) -> List[Row]: ...
+
+    def run(self, client: Union[Client, SyncClient], rows: Rows,
+            **options: Any) -> Union[Run, List[Row]]:
+        """Sends the flow and its rows. With a client without asyncio it waits, and returns them in
+        their order. With one of asyncio: await it for all of them, or take each when it is done:
         `async for row in flow.run(...)`. A row is a dict by the names of inputs, the texts in their
         order, or, for one input, the text. Rows may come from an async iterator.
 
@@ -175,11 +184,29 @@ class Flow:
         format     a chat.Format, instead of the model's own"""
         if not self.outputs:
             raise ValueError("a flow needs an output")
-        return Run(client, self, rows, self.outputs, options)
+        arguments.known(Flow.run, options, OPTIONS)
+        from agentix.sync import SyncClient     # which knows flows
+        if isinstance(client, SyncClient):
+            return client.run(self, rows, **options)
+        return Run(_of_asyncio(client), self, rows, self.outputs, options)
 
-    async def profile(self, client: Client, rows: Rows, **options: Any) -> Dict[str, int]:
+    @overload
+    def profile(self, client: Client, rows: Rows,
+                **options: Any) -> Coroutine[Any, Any, Ests]: ...
+    @overload
+    def profile(self, client: SyncClient, rows: Rows, **options: Any) -> Ests: ...
+
+    def profile(self, client: Union[Client, SyncClient], rows: Rows,
+                **options: Any) -> Union[Ests, Coroutine[Any, Any, Ests]]:
         """Runs the flow with every operator as an output and sets `est` of each to the mean length
-        of its values, by which the appliance orders calls. Returns {name: est}."""
+        of its values, by which the appliance orders calls. Gives {name: est}, awaited as run()."""
+        arguments.known(Flow.profile, options, OPTIONS)
+        from agentix.sync import SyncClient
+        if isinstance(client, SyncClient):
+            return client.profile(self, rows, **options)
+        return self._profile(_of_asyncio(client), rows, options)
+
+    async def _profile(self, client: Client, rows: Rows, options: Dict[str, Any]) -> Ests:
         watched = {node.name: node for node in self.nodes if node.kind in (LLM, LAMBDA)}
         done = [row for row in await Run(client, self, rows, watched, options) if not row.error]
         for name, node in watched.items():
@@ -256,6 +283,14 @@ class Flow:
         name = base.encode()[:NAME_BYTES_MAX - len(number)].decode(errors="ignore") + number
         self._functions[function if pure else object()] = name
         return name
+
+
+def _of_asyncio(client: Any) -> Client:
+    from agentix.client import Client
+    if not isinstance(client, Client):
+        raise TypeError("a workflow runs with a client, `async with agentix.connect() as client:` "
+                        f"or `with agentix.connect() as client:`, not with {client!r}")
+    return client
 
 
 def fill(template: str, item: Part) -> str:

@@ -106,8 +106,6 @@ class Run:
 
     def __init__(self, client: Client, flow: Flow, rows: Rows, outputs: Dict[str, Node],
                  options: Dict[str, Any]) -> None:
-        if options.keys() - OPTIONS:
-            raise TypeError(f"there is no option {min(options.keys() - OPTIONS)}")
         self.client, self.flow = client, flow
         self.output_names, self.output_nodes = list(outputs), list(outputs.values())
         self.options, self.id = options, client.next_id()
@@ -131,9 +129,10 @@ class Run:
     # ---- for the caller --------------------------------------------------------------------------
 
     def __await__(self) -> Generator[Any, None, List[Row]]:
-        return self._all().__await__()
+        return self.result().__await__()
 
-    async def _all(self) -> List[Row]:
+    async def result(self) -> List[Row]:
+        """The same as a coroutine, which asyncio.create_task() and task groups insist on."""
         async for _ in self:
             pass
         return sorted(self._results, key=lambda row: row.number)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from typing import (Any, Awaitable, Callable, Generic, Iterable, List, Optional, Sequence, TypeVar,
-                    Union)
+from typing import (Any, Awaitable, Callable, Dict, Generic, Iterable, List, Optional, Sequence,
+                    TypeVar, Union)
 
 from agentix import wire
 from agentix.call import Piece, Prompted, Reply, Stream
@@ -227,6 +227,10 @@ class SyncClient(SyncCalls):
         async def rows_of() -> List[Row]:
             return await flow.run(self._client, rows, **options)
         return self._thread.run(rows_of)
+
+    def profile(self, flow: Flow, rows: Rows, **options: Any) -> Dict[str, int]:
+        """As Flow.profile()."""
+        return self._thread.run(flow.profile, self._client, rows, **options)
 
     def ping(self) -> wire.Fields:
         return self._thread.run(self._client.ping)
