@@ -138,6 +138,40 @@ def test_a_call_and_a_run_are_coroutines_where_asyncio_insists():
         assert len(reply.tokens) == 4 and not rows[0].error
 
 
+def test_a_call_that_ends_early_keeps_what_had_come():
+    async def hurried(client):
+        """Deadlines are longer and longer, until one falls within the answer."""
+        for step in range(40):
+            try:
+                await client.call(PROMPT, max_tokens=900, ignore_eos=True,
+                                  deadline_s=0.001 * 1.3 ** step)
+            except agentix.Failed as error:
+                assert error.reply.finish == "deadline" and error.tokens == error.reply.tokens
+                if error.tokens:
+                    return error
+        raise AssertionError("no deadline fell within the answer")
+
+    async def broken(client):
+        call = client.call(PROMPT, max_tokens=900, ignore_eos=True)
+        first = await anext(aiter(call))
+        break_off(client)
+        while client.is_connected:
+            await asyncio.sleep(0)
+        call.cancel()
+        try:
+            await call
+        except agentix.Failed as error:
+            assert error.text.startswith(first) and error.reply.finish == "cancelled"
+            return error
+    with Appliance(NOISE) as a:
+        whole = expected(a, PROMPT, max_tokens=900)
+        for test in (hurried, broken):
+            error = against(a, test)
+            assert 0 < len(error.tokens) < 900 and error.text == error.reply.text, error.tokens
+            assert error.tokens == whole.tokens[:len(error.tokens)]
+    assert agentix.Failed("row 0", 0).text == ""
+
+
 def test_calls_go_on_after_a_break_with_the_same_tokens():
     async def broken(client):
         call = client.call(PROMPT, max_tokens=400, ignore_eos=True)

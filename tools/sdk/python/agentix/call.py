@@ -36,9 +36,10 @@ _DRAFTS = struct.Struct("<" + "".join(frames.PARTS["done_drafts"].values()))
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """`finish`: length, eos, stop_id or stop_text. Times are in seconds; `digest` covers all
-    tokens. `logprobs`: for each token pairs (id, log probability), its own first; `drafts`: what
-    these brought. Either is None where it was not asked for. str() of it is its text."""
+    """`finish`: length, eos, stop_id or stop_text; in a Failed cancelled, deadline or failed. Times
+    are in seconds; `digest` covers all tokens. `logprobs`: for each token pairs (id, log
+    probability), its own first; `drafts`: what these brought. Either is None where it was not
+    asked for. str() of it is its text."""
     text: str
     tokens: List[int]
     finish: str
@@ -182,7 +183,10 @@ class Call:
     def _fail_as_cancelled(self) -> None:
         """Here alone: the appliance has cancelled it when the connection broke."""
         self.client.end(self)
-        self.fail(Failed("the call", 0, frames.CANCELLED))
+        tokens = list(self.tokens)          # what else a Reply has, only the appliance knows
+        self.fail(Failed("the call", 0, frames.CANCELLED, Reply(
+            self.text, tokens, "cancelled", 0, 0, 0, 0.0, 0.0, 0.0, wire.digest(wire.ids(tokens)),
+            self.logprobs if self._entries else None)))
 
     # ---- for the client --------------------------------------------------------------------------
 
@@ -250,15 +254,18 @@ class Call:
         if len(rest) != asks * _DRAFTS.size:
             raise ProtocolError("the end of a call is not as it was asked for")
         self.client.end(self)
+        reply = self._reply(got, Drafts(*_DRAFTS.unpack(rest)) if asks else None)
         if got["finish"] in (frames.CANCELLED, frames.DEADLINE, frames.FAILED):
-            self.fail(Failed("the call", got["status"], got["finish"]))
-            return
-        self._settle(Reply(
+            self.fail(Failed("the call", got["status"], got["finish"], reply))
+        else:
+            self._settle(reply)
+
+    def _reply(self, got: wire.Fields, drafts: Optional[Drafts]) -> Reply:
+        return Reply(
             self.text, list(self.tokens), FINISHES[got["finish"]], got["prompt_tokens"],
             got["cached_tokens"], got["preemptions"], got["wait_us"] / 1e6,
             got["service_us"] / 1e6, got["total_us"] / 1e6, got["digest"],
-            self.logprobs if self._entries else None,
-            Drafts(*_DRAFTS.unpack(rest)) if asks else None))
+            self.logprobs if self._entries else None, drafts)
 
     def refuse(self, error: Refused) -> None:
         if error.frame_type != frames.CALL:

@@ -2,9 +2,12 @@
 """What can go wrong, as exceptions."""
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Union
 
 from agentix import frames
+
+if TYPE_CHECKING:
+    from agentix.call import Reply
 
 # The appliance ends: what is left is the next one's, at the same address.
 SHUTDOWN = next(code for code, row in frames.STATUSES.items() if row[0] == "GONE_SHUTDOWN")
@@ -57,11 +60,21 @@ class Refused(Error):
 
 
 class Failed(Error):
-    """What was accepted ended early: a call (`finish` says how) or a row of a workflow."""
+    """What was accepted ended early: a call (`finish` says how) or a row of a workflow. Of a call,
+    `reply` is what had come until then, `text` and `tokens` are those of it."""
 
-    def __init__(self, what: str, code: int, finish: Optional[int] = None) -> None:
-        self.code, self.finish = code, finish
+    def __init__(self, what: str, code: int, finish: Optional[int] = None,
+                 reply: Optional[Reply] = None) -> None:
+        self.code, self.finish, self.reply = code, finish, reply
         self.status, text = frames.STATUSES.get(code, ("", ""))
         how = {frames.CANCELLED: "cancelled",
                frames.DEADLINE: "its deadline passed"}.get(finish or 0)
         super().__init__(f"{what}: {text or how or 'failed'}")
+
+    @property
+    def text(self) -> str:
+        return self.reply.text if self.reply is not None else ""
+
+    @property
+    def tokens(self) -> List[int]:
+        return self.reply.tokens if self.reply is not None else []
