@@ -392,3 +392,8 @@ int command_line_parse(const struct command_line *line, int argc, char **argv)
     }
     return ARGUMENT_GO_ON;
 }
+
+bool command_line_is_written(void)
+{
+    return fflush(stdout) == 0 && ferror(stdout) == 0;
+}

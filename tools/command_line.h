@@ -57,6 +57,8 @@ struct command_line {
  * option, its value and what is allowed. */
 int command_line_parse(const struct command_line *line, int argc, char **argv);
 void command_line_help(const struct command_line *line, FILE *out);
+/* At the end of a program: true when all of its standard output has been written. */
+bool command_line_is_written(void);
 /* EXIT_USAGE, after the message that the value `found` of an option is not `wanted`. */
 int command_line_refuse(const struct command_line *line, const char *name, const char *found,
                         const char *wanted);

@@ -29,12 +29,11 @@
 #include "config/base/arena.h"
 #include "config/base/call.h"
 #include "config/base/heap.h"
-#include "config/workflow/columns.h"
+#include "config/workflow/set.h"
 #include "config/workflow/emit.h"
 #include "config/workflow/limits.h"
 
 #define WORKFLOW_NONE         UINT32_MAX
-#define WORKFLOW_NODES_MAX    256       /* of one workflow */
 #define WORKFLOW_LLMS_MAX     128       /* of them, after pruning and merging */
 #define WORKFLOW_ROWS_MAX     64        /* that are open at once: bits of a word */
 #define WORKFLOW_OUTPUTS_MAX  WORKFLOW_NODES_MAX
@@ -77,7 +76,7 @@ struct workflow_node {
     /* Set by sched (sched/workflow/optimise.c). */
     uint32_t same_as;               /* the first node that is equal; itself: none is */
     bool is_needed;                 /* for an output */
-    struct workflow_columns columns;        /* inputs that it depends on */
+    struct workflow_set columns;    /* inputs that it depends on */
     uint32_t value_offset;          /* of its value in the tokens of a row */
     struct workflow_span readers;   /* nodes that read its value, in workflow.readers */
     uint32_t operands;              /* distinct nodes that it reads, inputs excepted */
@@ -176,7 +175,7 @@ struct workflow {
     uint32_t *tokens;               /* [limits.tokens] */
     uint32_t *readers;              /* [limits.pieces] */
     uint32_t inputs[WORKFLOW_INPUTS_MAX];       /* nodes, in their order */
-    struct workflow_columns leading, following; /* workflow_input_leads(), _follows() */
+    struct workflow_set leading, following;     /* workflow_input_leads(), _follows() */
     uint32_t outputs[WORKFLOW_OUTPUTS_MAX];     /* nodes, as the client named them */
     uint32_t row_value_tokens;      /* of a row besides its columns: values of all nodes left */
 

@@ -292,10 +292,10 @@ static enum status fill(struct net_frame *frame, struct workflow *flow,
     }
     for (uint32_t i = 0; i < flow->inputs_count; i++) {
         if (workflow_input_leads(flow, flow->inputs[i])) {
-            workflow_add_column(&flow->leading, i);
+            workflow_set_add(&flow->leading, i);
         }
         if (workflow_input_follows(flow, flow->inputs[i])) {
-            workflow_add_column(&flow->following, i);
+            workflow_set_add(&flow->following, i);
         }
     }
     return check_outputs(frame, flow);

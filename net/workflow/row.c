@@ -98,8 +98,8 @@ static bool encode_columns(struct net *net, struct workflow *flow, const struct 
         wire_flow_column_next(&columns, &column);
         const struct workflow_text text = {column.bytes, column.count, false};
         struct workflow_literal literal = {.parts = &text, .parts_count = 1, .leads = true};
-        bool leads = workflow_has_column(&flow->leading, i);
-        bool follows = workflow_has_column(&flow->following, i);
+        bool leads = workflow_set_has(&flow->leading, i);
+        bool follows = workflow_set_has(&flow->following, i);
         if (leads && !encode(net, flow, &literal, &place, end)) {
             return false;
         }

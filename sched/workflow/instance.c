@@ -378,7 +378,7 @@ static void begin_instances(struct workflow *flow, uint32_t row, const uint64_t 
             continue;
         }
         for (uint32_t i = 0; rows != 0 && i < flow->inputs_count; i++) {
-            rows &= workflow_has_column(&flow->nodes[n].columns, i) ? equal[i] : rows;
+            rows &= workflow_set_has(&flow->nodes[n].columns, i) ? equal[i] : rows;
         }
         flow->rows[row].shared += share(of, rows);
         flow->rows[row].unknown += sched_instance_at(of)->state != WORKFLOW_KNOWN;

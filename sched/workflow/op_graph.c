@@ -134,8 +134,8 @@ static void merge(struct op_graph *graph, struct workflow *flow)
 static void fill_columns(struct workflow *flow)
 {
     for (uint32_t i = 0; i < flow->inputs_count; i++) {
-        flow->nodes[flow->inputs[i]].columns = (struct workflow_columns){{0}};
-        workflow_add_column(&flow->nodes[flow->inputs[i]].columns, i);
+        flow->nodes[flow->inputs[i]].columns = (struct workflow_set){{0}};
+        workflow_set_add(&flow->nodes[flow->inputs[i]].columns, i);
     }
     for (uint32_t n = 0; n < flow->nodes_count; n++) {
         const struct workflow_piece *pieces = pieces_of(flow, n);
@@ -143,11 +143,11 @@ static void fill_columns(struct workflow *flow)
         if (node->kind == WORKFLOW_INPUT) {
             continue;
         }
-        node->columns = (struct workflow_columns){{0}};
+        node->columns = (struct workflow_set){{0}};
         for (uint32_t i = 0; i < node->pieces_count; i++) {
             uint32_t value = value_of(flow, &pieces[i]);
             if (value != WORKFLOW_NONE) {
-                workflow_add_columns(&node->columns, &flow->nodes[value].columns);
+                workflow_set_unite(&node->columns, &flow->nodes[value].columns);
             }
         }
     }
@@ -168,17 +168,15 @@ static bool fill_offsets(struct workflow *flow)
     return true;
 }
 
-/* The nodes that a node reads, after merging, as bits; inputs excepted: nothing waits for them. */
-struct node_set { uint64_t words[WORKFLOW_NODES_MAX / 64]; };
-
-static struct node_set reads_of(const struct workflow *flow, uint32_t node)
+/* The nodes that a node reads, after merging; inputs excepted: nothing waits for them. */
+static struct workflow_set reads_of(const struct workflow *flow, uint32_t node)
 {
     const struct workflow_piece *pieces = pieces_of(flow, node);
-    struct node_set reads = {0};
+    struct workflow_set reads = {{0}};
     for (uint32_t i = 0; i < flow->nodes[node].pieces_count; i++) {
         uint32_t value = value_of(flow, &pieces[i]);
         if (value != WORKFLOW_NONE && flow->nodes[value].kind != WORKFLOW_INPUT) {
-            reads.words[value / 64] |= UINT64_C(1) << value % 64;
+            workflow_set_add(&reads, value);
         }
     }
     return reads;
@@ -187,7 +185,7 @@ static struct node_set reads_of(const struct workflow *flow, uint32_t node)
 /* Adds the node to the readers of each node that it reads. */
 static void add_reader(struct workflow *flow, uint32_t node)
 {
-    const struct node_set reads = reads_of(flow, node);
+    const struct workflow_set reads = reads_of(flow, node);
     for (uint32_t word = 0; word < WORKFLOW_NODES_MAX / 64; word++) {
         for (uint64_t left = reads.words[word]; left != 0; left &= left - 1) {
             uint32_t value = word * 64 + (uint32_t)__builtin_ctzll(left);
@@ -199,7 +197,7 @@ static void add_reader(struct workflow *flow, uint32_t node)
 
 static void count_reads(struct workflow *flow, uint32_t node)
 {
-    const struct node_set reads = reads_of(flow, node);
+    const struct workflow_set reads = reads_of(flow, node);
     flow->nodes[node].operands = 0;
     for (uint32_t word = 0; word < WORKFLOW_NODES_MAX / 64; word++) {
         for (uint64_t left = reads.words[word]; left != 0; left &= left - 1) {

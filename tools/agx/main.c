@@ -111,8 +111,7 @@ static int load_key(const char *file, struct agx_key *key, int *found)
 /* What a script has stored is not all there was, if the disk is full: it must see that. */
 static int end_output(int code)
 {
-    bool is_whole = fflush(stdout) == 0 && ferror(stdout) == 0;
-    if (is_whole || code != EXIT_COMPLETE) {
+    if (command_line_is_written() || code != EXIT_COMPLETE) {
         return code;
     }
     fprintf(stderr, "agx: not all output could be written\n");

@@ -160,14 +160,6 @@ static ssize_t on_body(void *self, uint64_t position, char *bytes, size_t max)
     return 0;
 }
 
-/* As `agx ask programs` shows it. */
-static void write_hex(const uint8_t id[AGX_ID_BYTES], char text[2 * AGX_ID_BYTES + 1])
-{
-    for (uint32_t i = 0; i < AGX_ID_BYTES; i++) {
-        snprintf(text + (size_t)2 * i, 3, "%02x", id[i]);
-    }
-}
-
 static void add_headers(const struct request *request, struct MHD_Response *response)
 {
     char retry[16], program[2 * AGX_ID_BYTES + 1];
@@ -180,7 +172,7 @@ static void add_headers(const struct request *request, struct MHD_Response *resp
         (void)MHD_add_response_header(response, "Request-Id", request->id);     /* Anthropic's */
     }
     if (request->program != NULL) {
-        write_hex(request->program->id, program);
+        request_write_hex(request->program->id, AGX_ID_BYTES, program);
         (void)MHD_add_response_header(response, "X-Agentix-Program-Id", program);
     }
     if (request->retry_s > 0) {

@@ -138,13 +138,18 @@ void request_send(struct request *request, const char *name, json_t *json)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+void request_write_hex(const uint8_t *bytes, uint32_t count, char *text)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(text + (size_t)2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
 static void name_request(struct request *request)
 {
     uint8_t id[AGX_ID_BYTES] = {0};
     (void)agx_unique_id(id);
-    for (uint32_t i = 0; i < 12; i++) {
-        snprintf(request->id + 2 * i, 3, "%02x", id[i]);
-    }
+    request_write_hex(id, 12, request->id);
 }
 
 void requests_begin(struct door *door)

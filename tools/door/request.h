@@ -37,6 +37,8 @@ void request_send(struct request *request, const char *name, json_t *json);
 /* A part of an event. NULL: it could not be written, and the stream is broken off. */
 void request_send_text(struct request *request, const char *text);
 void request_send_bytes(struct request *request, const char *bytes, size_t count);
+/* Two digits for each byte, and a zero. */
+void request_write_hex(const uint8_t *bytes, uint32_t count, char *text);
 
 /* ---- what the appliance has said ------------------------------------------------------------- */
 

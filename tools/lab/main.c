@@ -332,8 +332,7 @@ static int play(void)
 /* A report that is lost in part is no success. */
 static int end_output(int code)
 {
-    bool is_whole = fflush(stdout) == 0 && ferror(stdout) == 0;
-    if (is_whole || (code != LAB_EXIT_OK && code != LAB_EXIT_REFUSED)) {
+    if (command_line_is_written() || (code != LAB_EXIT_OK && code != LAB_EXIT_REFUSED)) {
         return code;
     }
     fprintf(stderr, "agentix-lab: standard output: not all could be written\n");

@@ -92,12 +92,12 @@ void plan_free(struct plan *plan)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_columns(const struct plan *plan, const struct workflow_columns *columns,
+static void print_columns(const struct plan *plan, const struct workflow_set *columns,
                           FILE *out)
 {
     const char *before = "";
     for (uint32_t i = 0; i < plan->workflow->inputs_count; i++) {
-        if (workflow_has_column(columns, i)) {
+        if (workflow_set_has(columns, i)) {
             fprintf(out, "%s%s", before, name_of(plan, plan->workflow->inputs[i]));
             before = ",";
         }
