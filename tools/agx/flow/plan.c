@@ -22,10 +22,10 @@ static const char no_memory[] = "more memory than there is";
 /* False, after the message, with the place of the statement that defines the node. */
 static bool refuse(const struct plan *plan, uint32_t node, const char *fault)
 {
-    const struct flow_node_name *name = &plan->file->names[node];
     if (node == WORKFLOW_NONE) {
         fprintf(stderr, "agx flow: %s: %s\n", plan->file->path, fault);
     } else {
+        const struct flow_node_name *name = &plan->file->names[node];
         fprintf(stderr, "agx flow: %s:%" PRIu32 ":%" PRIu32 ": %s: %s\n", plan->file->path,
                 name->line, name->column, name->name, fault);
     }
