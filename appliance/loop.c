@@ -25,7 +25,7 @@ struct step_layout loop_step_layout(const struct limits *limits)
         .steps_max = limits->steps_per_plan, .tokens_max = limits->step_tokens,
         .blocks_per_call = limits->blocks_per_call,
         .moves_max = kvmem_moves_max(limits->kv_blocks),
-        .past_max = limits->recalled_tokens + limits->context_tokens,
+        .past_max = limits->past_tokens,
         .logprobs_max = limits->logprob_tokens > 0 ? 1 + limits->top_logprobs : 0};
     step_layout_init(&layout);
     return layout;

@@ -141,7 +141,8 @@ struct limits {
     uint32_t steps_per_plan;
     uint32_t speculate;             /* tokens of a draft; 0: rows have none */
     uint32_t recall_tokens;         /* kept of what calls of a program, or class, have generated */
-    uint32_t recalled_tokens;       /* of a row's program and class together, at most */
+    uint32_t recalled_tokens;       /* of a row's program and class together, at most, */
+    uint32_t past_tokens;           /* and with what is known of its call */
     uint32_t prefill_tokens;        /* prompt tokens of a step */
     uint32_t step_tokens;           /* prefill_tokens + one per row */
     uint32_t kv_block_tokens, blocks_per_call;

@@ -109,13 +109,14 @@ static void derive_drafts(struct limits *limits, const struct options *options,
 {
     const struct option_value *most = &options->sched_speculate;
     enum sched_sharing sharing = option_kv_sharing(options);
-    /* By itself where there is no device only: engines of devices make none so far. */
+    /* With a device only if asked for: no chip has shown what a slot of a draft costs. */
     limits->speculate = most->line != 0 || !machine->has_device ? smaller(most->number, UINT32_MAX)
                                                                 : 0;
     limits->recall_tokens = limits->speculate > 0 && sharing != SCHED_SHARING_OFF
                                 ? smaller(options->sched_recall.number, UINT32_MAX) : 0;
     limits->recalled_tokens =
         limits->recall_tokens * (sharing == SCHED_SHARING_DOMAIN ? 2 : 1);  /* class and program */
+    limits->past_tokens = limits->recalled_tokens + limits->context_tokens;
 }
 
 static void derive_logprobs(struct limits *limits, const struct options *options)

@@ -69,6 +69,7 @@ struct kernels_settings {
     uint32_t threads;
     uint32_t batch_calls, steps_per_plan, step_tokens, context_tokens;
     uint32_t standby_calls;             /* rows of a step beyond batch_calls */
+    uint32_t past_tokens;               /* of a row (struct step_layout: past_max) */
     uint32_t kv_block_tokens, kv_blocks, blocks_per_call;
     enum kernels_kv_type kv_type;       /* rounded when it is stored */
     uint32_t kv_host_blocks;            /* blocks kv_blocks .. kv_blocks + kv_host_blocks - 1 */

@@ -57,6 +57,7 @@ static void engine_settings_fill(struct boot *boot)
         .threads = limits->engine_threads,
         .batch_calls = limits->batch_calls,
         .standby_calls = limits->standby_calls,
+        .past_tokens = limits->past_tokens,
         .steps_per_plan = limits->steps_per_plan,
         .step_tokens = limits->step_tokens,
         .context_tokens = limits->context_tokens,

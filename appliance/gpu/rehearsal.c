@@ -94,6 +94,17 @@ static void add_row(const struct rehearsal *r, const struct step *step, uint32_t
     }
 }
 
+/* A penalty counts tokens; and where a step has room, there is a draft, for they are all equal. */
+static void fill_past(const struct rehearsal *r, const struct step *step)
+{
+    struct step_row *row = step_row(step, 0);
+    row->past_count = row->generated_count = gpu_smaller(r->layout->past_max, 3);
+    row->drafts = row->decode_steps > 1 && r->settings->batch_calls > 1 ? 1 : 0;
+    for (uint32_t i = 0; i < row->past_count; i++) {
+        step_past(step, 0)[i] = TOKEN;
+    }
+}
+
 /* Tokens of the prompt: as many as a step, a call and the blocks have room for. */
 static uint32_t prompt_tokens(const struct rehearsal *r)
 {
@@ -120,10 +131,7 @@ static enum status run_all(const struct rehearsal *r, const struct step *step, b
     TRY(run(r, step, is_finite));
     add_row(r, step, prompt_tokens(r));
     fill_sampling(r, step_row(step, 0));
-    if (r->layout->past_max > 0) {
-        step_row(step, 0)->past_count = step_row(step, 0)->generated_count = 1;
-        step_past(step, 0)[0] = TOKEN;
-    }
+    fill_past(r, step);
     TRY(run(r, step, is_finite));
     for (enum act act = ACT_LEAVE; act < ACTS; act++) {
         add_row(r, step, 1);

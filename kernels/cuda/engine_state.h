@@ -22,7 +22,7 @@ struct gpu_record {
     uint64_t rows, tables, slots, tiles, places;
     uint64_t round, outs, out_tokens;
     uint64_t end;
-    uint64_t generated, biases, entries;
+    uint64_t past, biases, entries;
     uint64_t bytes;
 };
 
@@ -71,8 +71,9 @@ struct gpu_engine {
     /* The step. */
     const struct step *step;
     uint64_t round;                     /* struct gpu_round of the step; 0 outside of one */
-    uint32_t slots_count, tiles_count, places_count;
-    uint32_t slots_single;              /* the first slots: those of rows with one token */
+    uint32_t slots_count, tiles_count;
+    uint32_t slots_single;              /* the first slots: of rows with one token, and of drafts */
+    uint32_t places_count;              /* of rows, then of drafts */
     uint32_t splits_most;               /* of attention, that a row of the step comes to have */
     bool wants_logprobs;                /* a row does */
     bool draws, ranks;                  /* a row draws its tokens; from ranked candidates */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: a round: a forward pass of its token slots, sample, advance. A round that was queued before
- * it was known that the step has ended finds no slots.
+ * What: a round: a forward pass of its token slots, sample, settle, advance, draft. One that was
+ * queued before it was known that the step has ended finds no slots.
  */
 #include <math.h>
 
@@ -171,10 +171,10 @@ static void queue_sample(struct gpu_engine *e)
         .memory_bytes = gpu_sample_memory_bytes(e->weights.shape.vocab_tokens),
         .places = e->at + e->record.places, .rows = e->at + e->record.rows,
         .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
-        .generated = e->at + e->record.generated, .biases = e->at + e->record.biases,
+        .past = e->at + e->record.past, .biases = e->at + e->record.biases,
         .logits_stride = e->logits.width,
         .weights_stride = gpu_sample_stride(e->weights.shape.vocab_tokens),
-        .generated_max = e->settings.context_tokens,
+        .past_max = e->settings.past_tokens,
         .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
         .steps_max = e->settings.steps_per_plan,
     };
@@ -196,12 +196,36 @@ static void queue_logprobs(struct gpu_engine *e)
     const struct gpu_logprob args = {
         .logits = e->logits.at,
         .places = e->at + e->record.places, .rows = e->at + e->record.rows,
-        .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
+        .outs = e->at + e->record.outs,
         .entries = e->at + e->record.entries, .logits_stride = e->logits.width,
         .places_count = e->places_count, .vocab_tokens = e->weights.shape.vocab_tokens,
         .steps_max = e->settings.steps_per_plan,
     };
     GPU_LAUNCH(e->queue, logprob, &args);
+}
+
+static void queue_settle(struct gpu_engine *e)
+{
+    const struct gpu_settle args = {
+        .logits = e->logits.at,
+        .places = e->at + e->record.places, .rows = e->at + e->record.rows,
+        .outs = e->at + e->record.outs, .out_tokens = e->at + e->record.out_tokens,
+        .logits_stride = e->logits.width, .own_count = step_header(e->step)->rows_active,
+        .vocab_tokens = e->weights.shape.vocab_tokens, .steps_max = e->settings.steps_per_plan,
+    };
+    GPU_LAUNCH(e->queue, settle, &args);
+}
+
+static void queue_draft(struct gpu_engine *e)
+{
+    const struct gpu_draft args = {
+        .rows = e->at + e->record.rows, .outs = e->at + e->record.outs,
+        .out_tokens = e->at + e->record.out_tokens, .past = e->at + e->record.past,
+        .places = e->at + e->record.places, .slots = e->at + e->record.slots,
+        .past_max = e->settings.past_tokens, .own_count = step_header(e->step)->rows_active,
+        .steps_max = e->settings.steps_per_plan,
+    };
+    GPU_LAUNCH(e->queue, draft, &args);
 }
 
 static void queue_advance(struct gpu_engine *e)
@@ -211,7 +235,8 @@ static void queue_advance(struct gpu_engine *e)
         .rows = e->at + e->record.rows, .outs = e->at + e->record.outs,
         .out_tokens = e->at + e->record.out_tokens, .places = e->at + e->record.places,
         .slots = e->at + e->record.slots,
-        .places_count = e->places_count, .rows_count = step_header(e->step)->rows_count,
+        .own_count = step_header(e->step)->rows_active,
+        .rows_count = step_header(e->step)->rows_count,
         .steps_max = e->settings.steps_per_plan, .rounds_max = e->settings.steps_per_plan,
     };
     GPU_LAUNCH(e->queue, advance, &args);
@@ -245,7 +270,11 @@ void gpu_round_queue(struct gpu_engine *engine, uint32_t round)
     if (e->wants_logprobs) {
         queue_logprobs(e);
     }
+    queue_settle(e);
     queue_advance(e);
+    if (e->places_count > step_header(e->step)->rows_active) {
+        queue_draft(e);
+    }
     gpu_record_receive(e);
     gpu_mark(e->queue, e->events[round]);
 }

@@ -179,7 +179,7 @@ struct gpu_record gpu_record_of(const struct kernels_settings *settings)
     r.outs = take(&extent, rows, sizeof(struct gpu_out));
     r.out_tokens = take(&extent, rows, s->steps_per_plan * sizeof(uint32_t));
     r.end = extent.bytes;
-    r.generated = take(&extent, rows, s->context_tokens * sizeof(uint32_t));
+    r.past = take(&extent, rows, s->past_tokens * sizeof(uint32_t));
     r.biases = take(&extent, rows, GPU_BIASES_MAX * sizeof(struct gpu_bias));
     r.entries = take(&extent, rows, (uint64_t)s->steps_per_plan * GPU_ENTRIES_MAX *
                                     sizeof(struct gpu_entry));

@@ -4,13 +4,15 @@
  * slots, tiles and places of round 1. What only few rows have, such as biases, is uploaded for
  * these rows alone. The end of the piece comes back after each round: tokens, then outs and rounds.
  *
- * Slots of round 1: first those of rows with one token, which attend as in later rounds, then those
- * of rows with more, which attend in tiles. Both ways give the same bits (device/attention.h).
+ * Slots of round 1: first those of rows with one token and of drafts, which attend as in later
+ * rounds, then those of rows with more, which attend in tiles. Both ways give the same bits
+ * (device/attention.h). The drafts of round 1 are found here, by the CPU engine's search.
  */
 #include <string.h>
 
 #include "config/base/assert.h"
 #include "kernels/cuda/engine_state.h"
+#include "kernels/round/draft.h"
 
 STATIC_ASSERT(GPU_HISTORY_TOKENS == CALL_REPEAT_TOKENS, "penalty looks back as far");
 STATIC_ASSERT(GPU_STOP_IDS_MAX == CALL_STOP_IDS_MAX, "room for all stop ids");
@@ -44,6 +46,7 @@ static struct gpu_row row_of(const struct step_row *row, uint32_t token)
         .wants_digest = row->wants_digest,
         .history_count = row->history_count,
         .stop_ids_count = s->stop_ids_count,
+        .past_count = row->past_count,
         .generated_count = row->generated_count,
         .biases_count = s->biases_count,
         .entries = call_logprob_entries(s),
@@ -65,7 +68,37 @@ static void row_add_slots(struct gpu_engine *e, uint32_t r)
         slots[e->slots_count + i] = (struct gpu_slot){tokens[i], row->first_position + i, r};
     }
     e->slots_count += row->tokens_count;
-    *place = (struct gpu_place){r, row->decode_steps > 0 ? e->slots_count - 1 : GPU_NONE};
+    *place = (struct gpu_place){.row = r, .slot = row->decode_steps > 0 ? e->slots_count - 1
+                                                                          : GPU_NONE};
+}
+
+/* Places for a row's drafts; and the first draft: a slot for each of its tokens, which stand in the
+ * row's out tokens. */
+static void row_add_draft(struct gpu_engine *e, uint32_t r)
+{
+    const struct step_row *row = step_row(e->step, r);
+    struct gpu_row *to = (struct gpu_row *)host_part(e, e->record.rows) + r;
+    uint32_t *draft = (uint32_t *)host_part(e, e->record.out_tokens) +
+                      (uint64_t)r * e->settings.steps_per_plan;
+    struct gpu_place *places = (struct gpu_place *)host_part(e, e->record.places) + e->places_count;
+    struct gpu_slot *slots = host_part(e, e->record.slots);
+    const struct draft_text text = {.past = step_past(e->step, r), .past_count = row->past_count};
+    const uint32_t most = row->drafts > 0 ? gpu_smaller(row->drafts, row->decode_steps - 1) : 0;
+    const uint32_t count = draft_find(&text, draft, most);
+    ASSERT(row->drafts < row->decode_steps || row->drafts == 0);
+    ASSERT(row->drafts <= e->settings.batch_calls - e->places_count);
+    ASSERT(count <= e->settings.step_tokens - e->slots_count);
+    to->drafts = row->drafts;
+    to->draft_place = e->places_count;
+    for (uint32_t i = 0; i < row->drafts; i++) {
+        uint32_t position = row->first_position + row->tokens_count + i;
+        places[i] = (struct gpu_place){.row = GPU_NONE, .slot = GPU_NONE};
+        if (i < count) {
+            places[i] = (struct gpu_place){.row = r, .slot = e->slots_count, .ahead = i + 1};
+            slots[e->slots_count++] = (struct gpu_slot){draft[i], position, r};
+        }
+    }
+    e->places_count += row->drafts;
 }
 
 static void tile_row(struct gpu_engine *e, uint32_t first_slot)
@@ -79,15 +112,19 @@ static void tile_row(struct gpu_engine *e, uint32_t first_slot)
     }
 }
 
-/* Round 1: rows with one token, then the others. */
+/* Round 1: rows with one token and drafts, then the others. */
 static void write_slots(struct gpu_engine *e)
 {
     uint32_t active = step_header(e->step)->rows_active;
     e->slots_count = e->tiles_count = 0;
+    e->places_count = active;
     for (uint32_t r = 0; r < active; r++) {
         if (step_row(e->step, r)->tokens_count == 1) {
             row_add_slots(e, r);
         }
+    }
+    for (uint32_t r = 0; r < active; r++) {
+        row_add_draft(e, r);
     }
     e->slots_single = e->slots_count;
     for (uint32_t r = 0; r < active; r++) {
@@ -147,15 +184,23 @@ static void send_part(struct gpu_engine *e, uint64_t offset, const void *from, u
     }
 }
 
-/* What few rows have. */
-static void send_adjustments(struct gpu_engine *e, uint32_t r)
+/* Of a row's past, what drafts or penalties look back on. */
+static void send_past(struct gpu_engine *e, uint32_t r)
 {
     const struct step_row *row = step_row(e->step, r);
-    uint64_t generated = (uint64_t)r * e->settings.context_tokens * sizeof(uint32_t);
+    uint64_t most = e->settings.past_tokens;
+    ASSERT(row->generated_count <= row->past_count && row->past_count <= most);
+    uint32_t first = row->drafts > 0 ? 0 : row->past_count - row->generated_count;
+    send_part(e, e->record.past + (r * most + first) * sizeof(uint32_t),
+              step_past(e->step, r) + first, (row->past_count - first) * sizeof(uint32_t));
+}
+
+/* What few rows have. */
+static void send_few(struct gpu_engine *e, uint32_t r)
+{
+    const struct step_row *row = step_row(e->step, r);
     uint64_t biases = (uint64_t)r * sizeof row->biases;
-    ASSERT(row->generated_count <= e->settings.context_tokens);
-    send_part(e, e->record.generated + generated, step_generated(e->step, r),
-              row->generated_count * sizeof(uint32_t));
+    send_past(e, r);
     send_part(e, e->record.biases + biases, row->biases,
               row->sampling.biases_count * sizeof row->biases[0]);
 }
@@ -172,11 +217,10 @@ void gpu_record_send(struct gpu_engine *engine)
         rows[r] = row_of(row, step_tokens(e->step)[row->tokens_first]);
         memcpy(tables + r * e->kv.tables_stride, step_blocks(e->step, r),
                row->blocks_count * sizeof(uint32_t));
-        send_adjustments(e, r);
+        send_few(e, r);
     }
     find_wants(e, rows);
     e->splits_most = most_splits(e);
-    e->places_count = header->rows_active;
     write_slots(e);
     *round = (struct gpu_round){.standby_next = header->rows_active};
     memset(host_part(e, e->record.outs), 0, header->rows_count * sizeof(struct gpu_out));
@@ -221,6 +265,9 @@ static enum status take_out(const struct gpu_engine *e, uint32_t r)
            entries_bytes(e, r, produced));
     to->result = out->result;
     to->digest = out->digest;
+    to->drafted = out->drafted;
+    to->agreed = out->agreed;
+    to->refused = out->refused;
     step_out_publish(to, produced);
     return STATUS_OK;
 }

@@ -9,8 +9,8 @@ import tempfile
 
 from appliance import BUILD, HANG_S, ROOT, is_alive
 
-TESTS = ("advance attention kv_copy logprob number pattern product rms_norm rope sample engine "
-         "move").split()
+TESTS = ("advance attention draft kv_copy logprob number pattern product rms_norm rope sample "
+         "settle engine engine_drafts move").split()
 # Kernels and self-test; each test; tokens.
 ROWS = 2 + len(TESTS) + 4
 # Each test under three tools, one under a fourth.

@@ -14,6 +14,7 @@ from models import model
 from protocol import Client
 from skip import inside, long, open_files
 from test_gpu import ON_SOFT, SOFT, check, refusal
+from test_speculate import answers
 from test_worker import open_of, poke, shared_parts
 
 DEVICE_FAILED = 65
@@ -114,6 +115,15 @@ def test_half_precision_kv_has_the_cpus_tokens():
     cpu = of_the_cpu("kv.type=f16")
     with on_gpu("kv.type=f16", SOFTGPU_LAZY="1") as a:      # nothing runs before it is asked for
         assert serve(a, range(30), 8) == cpu
+
+
+def test_drafts_agree_and_change_no_token():
+    right, none, _ = answers("sched.speculate=0")
+    assert none["draft_tokens"] == 0
+    tokens, stats, events = answers(*ON_GPU, "sched.speculate=7")
+    assert tokens == right
+    assert 0 < stats["draft_tokens_agreed"] <= stats["draft_tokens"], stats
+    assert "drafted" in events and stats["steps_lost"] == 0, stats
 
 
 def test_the_embedded_model_serves_by_the_gpu():

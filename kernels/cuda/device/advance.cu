@@ -6,20 +6,9 @@
  * Free places are counted in shared memory: the n-th one gets the n-th standby row. Only one CUDA
  * thread reads the core's early stop, because it may change in between.
  */
-#include "kernels/cuda/device/gpu.h"
-#include "kernels/cuda/device/kernels.h"
+#include "kernels/cuda/device/goes_on.h"
 
 enum { STOP_ROW = 1, STOP_ROUND = 2 };      /* enum step_stop */
-
-GPU_INLINE bool is_stop_id(const struct gpu_row *row, uint32_t token)
-{
-    for (uint32_t i = 0; i < row->stop_ids_count; i++) {
-        if (row->stop_ids[i] == token) {
-            return true;
-        }
-    }
-    return false;
-}
 
 GPU_INLINE const uint32_t *tokens_of(const struct gpu_advance *args, uint32_t row)
 {
@@ -34,8 +23,7 @@ GPU_INLINE bool goes_on(const struct gpu_advance *args, const struct gpu_place *
     }
     const struct gpu_row *row = (const struct gpu_row *)args->rows + place->row;
     const struct gpu_out *out = (const struct gpu_out *)args->outs + place->row;
-    return out->result == GPU_ROW_OK && out->produced < row->decode_steps &&
-           !is_stop_id(row, tokens_of(args, place->row)[out->produced - 1]);
+    return gpu_row_goes_on(row, out, tokens_of(args, place->row));
 }
 
 /* The next token slot of row `index`: the token that it sampled last, or a standby row's only
@@ -87,6 +75,7 @@ GPU_INLINE void place_fill(const struct gpu_advance *args, uint32_t p, bool is_f
     struct gpu_slot none = {0, 0, GPU_NONE};
     place->row = !is_free ? place->row : standby < args->rows_count ? standby : GPU_NONE;
     place->slot = place->row == GPU_NONE ? GPU_NONE : p;
+    place->ahead = 0;
     *slot = place->row == GPU_NONE ? none : slot_of(args, place->row);
 }
 
@@ -101,16 +90,16 @@ GPU_KERNEL(advance)
     if (threadIdx.x == 0) {
         *early_stop = *(volatile const uint32_t *)args.early_stop;
     }
-    for (uint32_t p = threadIdx.x; p < args.places_count; p += blockDim.x) {
+    for (uint32_t p = threadIdx.x; p < args.own_count; p += blockDim.x) {
         is_free[p] = !goes_on(&args, &places[p]);
     }
-    uint32_t sampled = count_sampled(places, args.places_count);
+    uint32_t sampled = count_sampled(places, args.own_count);
     __syncthreads();
-    uint32_t free = count_free(is_free, args.places_count);
+    uint32_t free = count_free(is_free, args.own_count);
     uint32_t enter = gpu_smaller(free, args.rows_count - before.standby_next);
     bool ended = before.round + 1 == args.rounds_max ||
-                 has_ended(*early_stop, sampled, args.places_count - free + enter);
-    for (uint32_t p = threadIdx.x; p < args.places_count; p += blockDim.x) {
+                 has_ended(*early_stop, sampled, args.own_count - free + enter);
+    for (uint32_t p = threadIdx.x; p < args.own_count; p += blockDim.x) {
         uint32_t standby = ended ? GPU_NONE : before.standby_next + count_free(is_free, p);
         place_fill(&args, p, ended || is_free[p] != 0, standby);
     }

@@ -7,7 +7,7 @@
  *
  *   threadIdx, blockIdx, blockDim, gridDim; thread blocks have one dimension and whole warps
  *   __syncthreads(), __shfl_xor_sync() of float or uint32_t among the whole warp, atomicAdd(),
- *   __threadfence(), __byte_perm(); mma.h has more instructions of a warp
+ *   __threadfence(), __byte_perm(), __popc(); mma.h has more instructions of a warp
  *   __syncwarp() of the whole warp. Its lanes do not run in lockstep: what one writes to memory
  *   another reads only behind this barrier, for __shfl_xor_sync() orders no memory
  *   gpu_shared: the shared memory of the thread block; its size is given at the launch

@@ -105,6 +105,7 @@ static inline uint32_t gpu_host_byte_perm(uint32_t low, uint32_t high, uint32_t 
     __atomic_fetch_add(at, (__typeof__(*(at)))(value), __ATOMIC_RELAXED)
 #define __threadfence() gpu_host_fence()
 #define __byte_perm(low, high, which) gpu_host_byte_perm(low, high, which)
+#define __popc(bits) __builtin_popcount(bits)
 #define gpu_load_matrices(to, row) gpu_host_load_matrices(to, row, __LINE__)
 #define gpu_mma_f16(d, a, b) gpu_host_mma_f16(d, a, b, __LINE__)
 #define gpu_mma_bf16(d, a, b) gpu_host_mma_bf16(d, a, b, __LINE__)

@@ -52,10 +52,14 @@ struct gpu_slot {
     uint32_t row;               /* GPU_NONE: an empty slot, whose activations are unused */
 };
 
-/* One of the rows that run at a time, and one row of the logits. */
+/* One of the rows that run at a time, or a token of its draft (config/base/step.h); and one row of
+ * the logits. Places of drafts come after those of rows. */
 struct gpu_place {
     uint32_t row;               /* of the step, or GPU_NONE: empty */
     uint32_t slot;              /* the slot whose logits are sampled, or GPU_NONE */
+    uint32_t ahead;             /* tokens of the row's draft that are fed up to here; 0: the row's
+                                   own place */
+    uint32_t token;             /* that was sampled; GPU_NONE: a logit is not finite */
 };
 
 /* The KV of one layer. Position t of a row lies in KV block table[t / block_tokens]. */

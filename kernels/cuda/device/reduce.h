@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: sums and maxima over the CUDA threads of a warp and of a thread block. Their order depends
- * only on the number of CUDA threads, which a kernel fixes (kernels.h).
+ * What: sums, maxima and ballots over the CUDA threads of a warp and of a thread block. Their order
+ * depends only on the number of CUDA threads, which a kernel fixes (kernels.h).
  */
 #include "kernels/cuda/device/gpu.h"
 
@@ -23,6 +23,16 @@ GPU_INLINE float gpu_warp_largest(float value)
         value = fmaxf(value, __shfl_xor_sync(GPU_WARP_ALL, value, apart));
     }
     return value;
+}
+
+/* A bit for each lane: whether it is true there. All lanes get them. */
+GPU_INLINE uint32_t gpu_warp_ballot(bool is_true)
+{
+    uint32_t bits = is_true ? 1u << threadIdx.x % GPU_WARP : 0;
+    for (uint32_t apart = GPU_WARP / 2; apart > 0; apart /= 2) {
+        bits |= __shfl_xor_sync(GPU_WARP_ALL, bits, apart);
+    }
+    return bits;
 }
 
 /* The sums of the warps, added one after the other. All CUDA threads get the sum. `shared` has room

@@ -9,7 +9,8 @@ RACED_LIB := $(O)/libraced.a
 RACED_OBJ := $(CU_SRC:%=$(O)/raced/%.o) $(filter-out $(HOST_CU_KERNELS),$(HOST_CU_OBJ)) \
     $(call objects,$(wildcard selftest/fake/races/*.c))
 RACED_BIN := $(if $(filter asan fuzz cov,$(MODE)),,$(patsubst %,$(B)/unit/races/test_%,\
-    advance attention kv_copy logprob number pattern product races rms_norm rope sample))
+    advance attention draft kv_copy logprob number pattern product races rms_norm rope sample \
+    settle))
 UNIT_BIN := $(filter-out %/cuda/test_races,$(UNIT_BIN)) $(RACED_BIN)
 
 $(O)/raced/%.cu.o: %.cu | build/.setup

@@ -57,7 +57,8 @@ static inline void fill_limits(struct limits *limits)
     *limits = (struct limits){
         .engines = 1,
         .programs = 8, .classes = 8, .calls = CLIENTS * CALLS_EACH, .connections = CLIENTS + 2,
-        .calls_per_connection = CALLS_EACH, .context_tokens = CONTEXT, .vocab_tokens = VOCAB,
+        .calls_per_connection = CALLS_EACH, .context_tokens = CONTEXT, .past_tokens = CONTEXT,
+        .vocab_tokens = VOCAB,
         .batch_calls = BATCH, .standby_calls = STANDBYS, .steps_per_plan = 3,
         .prefill_tokens = PREFILL, .step_tokens = PREFILL + BATCH + STANDBYS,
         .kv_block_tokens = BLOCK_TOKENS, .kv_blocks = BLOCKS, .kv_host_blocks = HOST_BLOCKS,

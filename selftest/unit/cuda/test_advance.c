@@ -63,7 +63,7 @@ static void scene_make(uint32_t places, uint32_t rows)
         .out_tokens = rig_address(scene.tokens),
         .places = rig_address(scene.places),
         .slots = rig_address(scene.slots),
-        .places_count = places,
+        .own_count = places,
         .rows_count = rows,
         .steps_max = STEPS_MAX,
         .rounds_max = 1 + rig_random(STEPS_MAX),
@@ -75,7 +75,8 @@ static void scene_make(uint32_t places, uint32_t rows)
         row_make(r, r >= places);
         if (r < places) {
             bool samples = scene.rows[r].decode_steps > 0;
-            scene.places[r] = (struct gpu_place){r, samples ? rig_random(4000) : GPU_NONE};
+            scene.places[r] =
+                (struct gpu_place){.row = r, .slot = samples ? rig_random(4000) : GPU_NONE};
             twin.gathers[twin.gathers_count] = r;
             twin.gathers_count += samples;
         }
@@ -89,7 +90,7 @@ static void rows_sample(void)
         uint32_t r = twin.gathers[i];
         struct gpu_out *out = &scene.outs[r];
         if (rig_random(40) == 0) {
-            *out = (struct gpu_out){STEP_ROW_NOT_FINITE, 0, 0};
+            *out = (struct gpu_out){.result = STEP_ROW_NOT_FINITE};
             continue;
         }
         uint32_t token = rig_random(8) == 0 ? STOP + 10 * rig_random(GPU_STOP_IDS_MAX) : 5;
@@ -118,7 +119,7 @@ static void twin_advance(void)
         twin.gathers[twin.gathers_count] = twin.gathers[i];
         twin.gathers_count += twin_goes_on(twin.gathers[i]);
     }
-    while (!twin.ended && twin.gathers_count < scene.args.places_count &&
+    while (!twin.ended && twin.gathers_count < scene.args.own_count &&
            standbys < scene.args.rows_count) {
         twin.gathers[twin.gathers_count++] = standbys++;
     }
@@ -147,7 +148,7 @@ static void check_places(void)
     static uint32_t met[ROWS_MAX];
     uint32_t count = 0;
     memset(met, 0, sizeof met);
-    for (uint32_t p = 0; p < scene.args.places_count; p++) {
+    for (uint32_t p = 0; p < scene.args.own_count; p++) {
         if (scene.slots[p].row == GPU_NONE) {
             assert_int_equal(scene.places[p].row, GPU_NONE);
             assert_int_equal(scene.places[p].slot, GPU_NONE);
@@ -206,7 +207,7 @@ static void test_advance_random_steps_as_the_cpu_engine(void **state)
 static void test_advance_more_places_than_threads(void **state)
 {
     (void)state;
-    check_step(GPU_ADVANCE_THREADS + 37, ROWS_MAX, 1000);
+    check_step(GPU_ROUND_THREADS + 37, ROWS_MAX, 1000);
     check_step(ROWS_MAX, ROWS_MAX, 1000);
 }
 

@@ -115,8 +115,9 @@ static void test_norm_halves_are_rounded(void **state)
 static void test_norm_places_pick_slots(void **state)
 {
     (void)state;
-    const struct gpu_place places[ROWS] = {{0, 3}, {1, GPU_NONE}, {GPU_NONE, GPU_NONE}, {3, 0},
-                                           {4, 4}};
+    const struct gpu_place places[ROWS] = {
+        {.row = 0, .slot = 3}, {.row = 1, .slot = GPU_NONE}, {.row = GPU_NONE, .slot = GPU_NONE},
+        {.row = 3, .slot = 0}, {.row = 4, .slot = 4}};
     const uint32_t dim = 70;
     scene_make(dim);
     twin(dim, true);

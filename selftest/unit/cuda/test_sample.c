@@ -12,14 +12,14 @@
 #include "config/base/step.h"
 #include "kernels/sample.h"
 
-enum { VOCAB_MAX = 9001, STEPS = 8, PLACES = 4, ROWS = 6, GENERATED_MAX = 700 };
+enum { VOCAB_MAX = 9001, STEPS = 8, PLACES = 4, ROWS = 6, PAST_MAX = 700 };
 
 struct scene {
     struct gpu_sample args;
     struct gpu_row *rows;
     struct gpu_place *places;
     struct gpu_out *outs;
-    uint32_t *tokens, *generated;
+    uint32_t *tokens, *past;
     struct gpu_bias *biases;
     float *logits;
 };
@@ -29,13 +29,14 @@ static struct scene scene;
 /* Four places, with rows 4, 2, 0 and 5; rows 1 and 3 have none. */
 static void scene_make(uint32_t vocab)
 {
-    const struct gpu_place places[PLACES] = {{4, 1}, {2, 0}, {0, 7}, {5, 2}};
+    const struct gpu_place places[PLACES] = {
+        {4, 1, 0, 0}, {2, 0, 0, 0}, {0, 7, 0, 0}, {5, 2, 0, 0}};
     uint64_t stride = vocab + 7;
     scene.places = rig_copy(places, sizeof places);
     scene.rows = memset(rig_take(ROWS * sizeof *scene.rows), 0, ROWS * sizeof *scene.rows);
     scene.outs = memset(rig_take(ROWS * sizeof *scene.outs), 0, ROWS * sizeof *scene.outs);
     scene.tokens = rig_take(ROWS * STEPS * sizeof *scene.tokens);
-    scene.generated = rig_take(ROWS * GENERATED_MAX * sizeof *scene.generated);
+    scene.past = rig_take(ROWS * PAST_MAX * sizeof *scene.past);
     scene.biases = rig_take(ROWS * GPU_BIASES_MAX * sizeof *scene.biases);
     scene.logits = rig_floats((PLACES - 1) * stride + vocab);
     scene.args = (struct gpu_sample){
@@ -47,9 +48,9 @@ static void scene_make(uint32_t vocab)
         .rows = rig_address(scene.rows),
         .outs = rig_address(scene.outs),
         .out_tokens = rig_address(scene.tokens),
-        .generated = rig_address(scene.generated),
+        .past = rig_address(scene.past),
         .biases = rig_address(scene.biases),
-        .generated_max = GENERATED_MAX,
+        .past_max = PAST_MAX,
         .logits_stride = stride,
         .weights_stride = stride,
         .places_count = PLACES,
@@ -63,7 +64,7 @@ static void scene_make(uint32_t vocab)
 }
 
 /* All kernels of sampling. */
-static void sample(void)
+static void sample_places(void)
 {
     const struct gpu_sample_scan scan = {scene.args};
     const struct gpu_sample_weigh weigh = {scene.args};
@@ -72,6 +73,18 @@ static void sample(void)
     RIG_LAUNCH(sample_weigh, &weigh);
     RIG_LAUNCH(sample_gather, &gather);
     RIG_LAUNCH(sample, &scene.args);
+}
+
+/* And what they have sampled counts. */
+static void sample(void)
+{
+    const struct gpu_settle settle = {
+        .logits = scene.args.logits, .places = scene.args.places, .rows = scene.args.rows,
+        .outs = scene.args.outs, .out_tokens = scene.args.out_tokens,
+        .logits_stride = scene.args.logits_stride, .own_count = PLACES,
+        .vocab_tokens = scene.args.vocab_tokens, .steps_max = STEPS};
+    sample_places();
+    RIG_LAUNCH(settle, &settle);
 }
 
 /* One of few values, so that each comes often. */
@@ -108,9 +121,10 @@ static void adjustments_random(uint32_t r, uint32_t vocab)
     struct gpu_row *row = &scene.rows[r];
     row->presence_penalty = pick(penalties, 6);
     row->frequency_penalty = pick(penalties, 6);
-    row->generated_count = rig_random(2) * rig_random(GENERATED_MAX + 1);
-    for (uint32_t i = 0; i < row->generated_count; i++) {
-        scene.generated[r * GENERATED_MAX + i] = rig_random(vocab);
+    row->generated_count = rig_random(2) * rig_random(PAST_MAX + 1);
+    row->past_count = row->generated_count + rig_random(PAST_MAX + 1 - row->generated_count);
+    for (uint32_t i = 1; i <= row->generated_count; i++) {
+        scene.past[r * PAST_MAX + row->past_count - i] = rig_random(vocab);
     }
     uint32_t most = rig_random(2) * rig_random(GPU_BIASES_MAX + 1), next = rig_random(vocab);
     struct gpu_bias *row_biases = scene.biases + r * GPU_BIASES_MAX;
@@ -150,7 +164,7 @@ static uint32_t cpu_token(uint32_t r, const float *logits, uint32_t vocab, uint3
     memcpy(biases, scene.biases + r * GPU_BIASES_MAX, sizeof biases);
     const struct kernels_given given = {
         .history = row->history, .history_count = row->history_count,
-        .generated = scene.generated + r * GENERATED_MAX,
+        .generated = scene.past + r * PAST_MAX + row->past_count - row->generated_count,
         .generated_count = row->generated_count,
         .produced = scene.tokens + r * STEPS, .produced_count = produced, .biases = biases};
     return kernels_sample(&sampler, logits, &sampling, &given,
@@ -270,7 +284,7 @@ static void test_sample_not_finite_is_reported(void **state)
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (uint32_t i = 0; i < 3; i++) {
         scene_make(300);
-        scene.outs[2] = (struct gpu_out){STEP_ROW_OK, 3, 77};
+        scene.outs[2] = (struct gpu_out){STEP_ROW_OK, 3, 77, 0, 0, 0};
         scene.logits[scene.args.logits_stride + 299 - 100 * i] = bad[i];
         sample();
         assert_int_equal(scene.outs[2].result, STEP_ROW_NOT_FINITE);
@@ -278,6 +292,33 @@ static void test_sample_not_finite_is_reported(void **state)
         assert_int_equal(scene.outs[2].digest, 0);
         check_place(0, 0);
         check_place(2, 0);
+    }
+}
+
+/* A place in a draft samples as if the tokens before it had been sampled, one after the other. */
+static void test_sample_in_a_draft_as_token_by_token(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t vocab = i % 2 == 0 ? 40 : 300, produced = rig_random(STEPS - PLACES);
+        scene_make(vocab);
+        row_random(&scene.rows[2], vocab);
+        adjustments_random(2, vocab);
+        scene.outs[2].produced = produced;
+        for (uint32_t t = 0; t < STEPS; t++) {
+            scene.tokens[2 * STEPS + t] = rig_random(vocab);
+        }
+        for (uint32_t place = 0; place < PLACES; place++) {
+            scene.places[place] = (struct gpu_place){.row = 2, .slot = place, .ahead = place};
+            logits_random(scene.logits + place * scene.args.logits_stride, vocab);
+        }
+        sample_places();
+        for (uint32_t place = 0; place < PLACES; place++) {
+            assert_int_equal(scene.places[place].token,
+                             cpu_token(2, place_logits(place), vocab, produced + place));
+        }
+        assert_int_equal(scene.outs[2].produced, produced);
+        rig_teardown(NULL);
     }
 }
 
@@ -322,7 +363,7 @@ static void test_sample_others_stay(void **state)
     uint64_t floats = 3 * scene.args.logits_stride + 300;
     float *before = rig_copy(scene.logits, floats * sizeof *before);
     scene.places[1].slot = GPU_NONE;
-    scene.places[3] = (struct gpu_place){GPU_NONE, GPU_NONE};
+    scene.places[3] = (struct gpu_place){.row = GPU_NONE, .slot = GPU_NONE};
     for (uint32_t r = 0; r < ROWS; r++) {
         row_random(&scene.rows[r], 300);
     }
@@ -341,6 +382,7 @@ static const struct CMUnitTest tests[] = {
     RIG_TEST(test_sample_equal_logits_lower_id_stays),
     RIG_TEST(test_sample_sum_must_be_exceeded),
     RIG_TEST(test_sample_not_finite_is_reported),
+    RIG_TEST(test_sample_in_a_draft_as_token_by_token),
     RIG_TEST(test_sample_beyond_floats_by_a_penalty_is_reported),
     RIG_TEST(test_sample_digest_is_the_cpus),
     RIG_TEST(test_sample_others_stay),

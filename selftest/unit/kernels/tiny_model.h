@@ -285,7 +285,7 @@ static inline struct kernels_settings rig_settings(enum kernels_simd simd, uint3
     return (struct kernels_settings){
         .simd = simd, .threads = threads, .batch_calls = 8, .steps_per_plan = 8, .step_tokens = 80,
         .context_tokens = 128, .kv_block_tokens = 8, .kv_blocks = 128, .blocks_per_call = 16,
-        .standby_calls = 6, .kv_host_blocks = 40,
+        .standby_calls = 6, .past_tokens = 160, .kv_host_blocks = 40,
     };
 }
 
@@ -305,7 +305,7 @@ static inline void rig_start(struct rig *rig, const struct kernels_settings *set
         .rows_max = settings->batch_calls + settings->standby_calls,
         .steps_max = settings->steps_per_plan, .tokens_max = settings->step_tokens,
         .blocks_per_call = settings->blocks_per_call, .moves_max = 2 * settings->kv_blocks,
-        .past_max = settings->context_tokens, .logprobs_max = 3};
+        .past_max = settings->past_tokens, .logprobs_max = 3};
     step_layout_init(&rig->step.layout);
     rig->step.base = arena_take(arena, 1, rig->step.layout.total_bytes);
 }

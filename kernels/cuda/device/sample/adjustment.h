@@ -13,7 +13,7 @@ struct adjustment {
     float *logits;                      /* shared: (slice) */
     uint32_t *counts;                   /* shared: (slice): how often each token was generated */
     const uint32_t *generated;          /* [row->generated_count]: before this step */
-    const uint32_t *produced;           /* [produced_count]: in this step */
+    const uint32_t *produced;           /* [produced_count]: in this step, with the draft */
     uint32_t produced_count;
     const struct gpu_bias *biases;      /* [row->biases_count] */
 };

@@ -12,9 +12,6 @@
  */
 #include "kernels/cuda/device/sample/radix.h"
 
-#define FNV_START UINT64_C(0xcbf29ce484222325)      /* config/base/fnv.h */
-#define FNV_PRIME UINT64_C(0x100000001b3)
-
 struct draw {
     const struct gpu_sample *args;
     const struct gpu_row *row;
@@ -31,15 +28,16 @@ struct draw {
     uint32_t count, each;               /* items in use; items of a CUDA thread */
 };
 
-GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t place, uint32_t row)
+GPU_INLINE struct draw draw_init(const struct gpu_sample *args, uint32_t index,
+                                 const struct gpu_place *place)
 {
     struct draw d;
     d.args = args;
-    d.row = (const struct gpu_row *)args->rows + row;
-    d.weights = (const float *)args->weights + place * args->weights_stride;
-    d.place = place;
+    d.row = (const struct gpu_row *)args->rows + place->row;
+    d.weights = (const float *)args->weights + index * args->weights_stride;
+    d.place = index;
     d.position = d.row->first_position + d.row->tokens_count +
-                 ((const struct gpu_out *)args->outs)[row].produced;
+                 ((const struct gpu_out *)args->outs)[place->row].produced + place->ahead;
     d.is_ranked = gpu_row_is_ranked(d.row);
     d.items = (uint64_t *)gpu_shared;
     d.sums = d.items + GPU_LISTED_MAX;
@@ -288,39 +286,13 @@ GPU_INLINE void draw_ranked(struct draw *d)
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* One CUDA thread, byte by byte: only the canary's row needs it. */
-GPU_INLINE uint64_t digest_add(uint64_t digest, const float *logits, uint32_t count)
-{
-    for (uint64_t i = 0; i < count * sizeof *logits; i++) {
-        digest = (digest ^ ((const uint8_t *)logits)[i]) * FNV_PRIME;
-    }
-    return digest;
-}
-
-/* One CUDA thread: the row has sampled a token. */
-GPU_INLINE struct gpu_out token_add(const struct draw *d, uint32_t row, struct gpu_out out)
-{
-    const struct gpu_sample *args = d->args;
-    const float *logits = (const float *)args->logits + d->place * args->logits_stride;
-    ((uint32_t *)args->out_tokens)[(uint64_t)row * args->steps_max + out.produced] = *d->token;
-    if (d->row->wants_digest != 0) {
-        out.digest = digest_add(out.produced == 0 ? FNV_START : out.digest, logits,
-                                args->vocab_tokens);
-    }
-    out.result = GPU_ROW_OK;
-    out.produced++;
-    return out;
-}
-
 GPU_KERNEL_OF_FEW(sample)
 {
-    const struct gpu_place *place = (const struct gpu_place *)args.places + blockIdx.x;
+    struct gpu_place *place = (struct gpu_place *)args.places + blockIdx.x;
     if (place->slot == GPU_NONE) {
         return;
     }
-    const uint32_t row = place->row;
-    struct gpu_out *out = (struct gpu_out *)args.outs + row;
-    struct draw d = draw_init(&args, blockIdx.x, row);
+    struct draw d = draw_init(&args, blockIdx.x, place);
     const struct largest largest = largest_of_slices(&args, d.place, d.largest);
     if (largest.bad == 0 && d.row->temperature > 0) {
         if (d.is_ranked) {
@@ -332,7 +304,6 @@ GPU_KERNEL_OF_FEW(sample)
         *d.token = largest.id;
     }
     if (threadIdx.x == 0) {
-        const struct gpu_out failed = {GPU_ROW_NOT_FINITE, 0, 0};
-        *out = largest.bad == 0 ? token_add(&d, row, *out) : failed;
+        place->token = largest.bad == 0 ? *d.token : GPU_NONE;
     }
 }

@@ -76,7 +76,7 @@ GPU_KERNEL(logprob)
     }
     const struct gpu_row *row = (const struct gpu_row *)args.rows + place->row;
     const struct gpu_out *out = (const struct gpu_out *)args.outs + place->row;
-    if (row->entries == 0 || out->result != GPU_ROW_OK) {
+    if (row->entries == 0 || place->token == GPU_NONE) {
         return;
     }
     struct logprobs l;
@@ -86,8 +86,6 @@ GPU_KERNEL(logprob)
     l.low = (uint32_t *)(l.shared + GPU_WARPS_MAX);
     l.high = l.low + 1;
     uint64_t first = (uint64_t)place->row * args.steps_max * GPU_ENTRIES_MAX +
-                     (out->produced - 1) * row->entries;
-    uint32_t token = ((const uint32_t *)args.out_tokens)[(uint64_t)place->row * args.steps_max +
-                                                         out->produced - 1];
-    logprob_tell(&l, (struct gpu_entry *)args.entries + first, row->entries, token);
+                     (out->produced + place->ahead) * row->entries;
+    logprob_tell(&l, (struct gpu_entry *)args.entries + first, row->entries, place->token);
 }

@@ -20,7 +20,7 @@
 /* What a thread block works on. */
 struct part {
     const struct gpu_row *row;
-    uint32_t row_index, place;
+    uint32_t row_index, place, ahead;
     struct slice slice;
     float *weights;                     /* (slice), in global memory */
     struct largest *shared;             /* (GPU_WARPS_MAX) */
@@ -36,6 +36,7 @@ GPU_INLINE bool part_init(struct part *p, const struct gpu_sample *args)
     }
     p->place = blockIdx.y;
     p->row_index = place->row;
+    p->ahead = place->ahead;
     p->row = (const struct gpu_row *)args->rows + place->row;
     p->slice = slice_of(blockIdx.x, args->vocab_tokens);
     p->weights = (float *)args->weights + p->place * args->weights_stride + p->slice.first;
@@ -69,9 +70,10 @@ GPU_INLINE struct adjustment part_adjustment(const struct part *p, const struct 
     a.slice = p->slice;
     a.logits = (float *)p->words;
     a.counts = p->words + GPU_SLICE_TOKENS;
-    a.generated = (const uint32_t *)args->generated + p->row_index * args->generated_max;
+    a.generated = (const uint32_t *)args->past + p->row_index * args->past_max +
+                  p->row->past_count - p->row->generated_count;
     a.produced = (const uint32_t *)args->out_tokens + (uint64_t)p->row_index * args->steps_max;
-    a.produced_count = ((const struct gpu_out *)args->outs)[p->row_index].produced;
+    a.produced_count = ((const struct gpu_out *)args->outs)[p->row_index].produced + p->ahead;
     a.biases = (const struct gpu_bias *)args->biases + (uint64_t)p->row_index * GPU_BIASES_MAX;
     return a;
 }
