@@ -120,7 +120,7 @@ GPU_INLINE void draft_write(const struct gpu_draft *args, uint32_t r, const stru
     }
 }
 
-GPU_KERNEL(draft)
+GPU_KERNEL_OF_FEW(draft)
 {
     const uint32_t r = blockIdx.x;
     const struct gpu_row *row = (const struct gpu_row *)args.rows + r;
