@@ -14,6 +14,7 @@
 
 #define BLOCK_TOKENS   16u
 #define STEPS          8u
+#define DRAFTED        5u           /* the one token of a text that drafts guess rightly */
 #define SWAP_BLOCKS    1000u
 #define SWAP_BLOCKS_QUICK 40u
 #define SPARE_BYTES    (UINT64_C(512) << 20)    /* of a device that has several GB */
@@ -109,7 +110,9 @@ static void choose_settings(struct machine *m)
     m->short_tokens = m->long_tokens / 8;
     uint32_t context = m->long_tokens + 2 * STEPS;
     m->settings = (struct kernels_settings){
-        .batch_calls = m->wishes.rows_max, .steps_per_plan = STEPS, .context_tokens = context,
+        /* A draft and its row have a step's tokens. */
+        .batch_calls = m->wishes.rows_max > STEPS ? m->wishes.rows_max : STEPS,
+        .steps_per_plan = STEPS, .context_tokens = context, .past_tokens = MACHINE_PAST,
         .step_tokens = m->long_tokens > m->wishes.rows_max ? m->long_tokens : m->wishes.rows_max,
         .kv_block_tokens = BLOCK_TOKENS, .blocks_per_call = gpu_ceil(context, BLOCK_TOKENS),
         .kv_type = KERNELS_KV_F16};
@@ -121,7 +124,7 @@ static void make_step(struct machine *m)
     m->step.layout = (struct step_layout){
         .rows_max = m->settings.batch_calls, .steps_max = STEPS,
         .tokens_max = m->settings.step_tokens, .blocks_per_call = m->settings.blocks_per_call,
-        .moves_max = 2 * m->swap_blocks + 1, .logprobs_max = 1};
+        .moves_max = 2 * m->swap_blocks + 1, .past_max = MACHINE_PAST, .logprobs_max = 1};
     step_layout_init(&m->step.layout);
     uint64_t page = STEP_PAGE_BYTES, bytes = m->step.layout.total_bytes;
     m->step.base = aligned_alloc(page, (bytes + page - 1) / page * page);
@@ -213,6 +216,19 @@ uint64_t machine_kv_bytes(const struct machine *machine, uint64_t tokens)
 
 /* ---- steps ---- */
 
+/* A text of one token, and a bias that makes it go on so. */
+static void fill_drafts(struct machine *m, const struct batch *batch, uint32_t r)
+{
+    struct step_row *row = step_row(&m->step, r);
+    row->drafts = batch->drafts;
+    row->past_count = MACHINE_PAST;
+    row->sampling.biases_count = 1;
+    row->biases[0] = (struct call_bias){.token = DRAFTED, .bias = 1e6f};
+    for (uint32_t i = 0; i < MACHINE_PAST; i++) {
+        step_past(&m->step, r)[i] = DRAFTED;
+    }
+}
+
 static void fill_row(struct machine *m, const struct batch *batch, uint32_t r)
 {
     struct step_row *row = step_row(&m->step, r);
@@ -230,6 +246,9 @@ static void fill_row(struct machine *m, const struct batch *batch, uint32_t r)
     }
     for (uint32_t i = 0; i < batch->tokens; i++) {
         step_tokens(&m->step)[row->tokens_first + i] = (r * 131 + i * 7919 + 3) % vocab;
+    }
+    if (batch->drafts > 0) {
+        fill_drafts(m, batch, r);
     }
     uint32_t own = m->settings.kv_blocks - batch->block_first;
     for (uint32_t i = 0; i < row->blocks_count; i++) {

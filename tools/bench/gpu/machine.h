@@ -8,6 +8,7 @@
 #include "tools/bench/gpu/random_model.h"
 
 #define MACHINE_ROWS_MAX 1024u
+#define MACHINE_PAST     7u         /* tokens of a row's text, where it has drafts */
 
 /* What is wanted of a machine. */
 struct machine_wishes {
@@ -66,6 +67,7 @@ struct batch {
     uint32_t block_first;               /* rows have none of the blocks before it */
     bool is_sampled;                    /* temperature 1, top_p 0.9; else greedy */
     const uint32_t *stop_ids;           /* [rows]; NULL: a row does not stop */
+    uint32_t drafts;                    /* of each row, up to MACHINE_PAST; all of them are right */
 };
 /* The next step. Where KV has fewer blocks than the rows need, rows share some. */
 void machine_fill_step(struct machine *machine, const struct batch *batch);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: whole steps as the worker runs them, with the host in their time: decode, a step that ends
- * in its first round, prefill, swaps alone and beside decode. Of decode a time is that of a round.
+ * in its first round, one whose drafts are right, prefill, swaps alone and beside decode. Of decode
+ * a time is that of a round.
  *
  * Floors: of a round, its weights and KV by the bandwidth of reads; of prefill, also its operations
  * by those of a large product; of swaps, their bytes by the bandwidth of copies; beside decode, the
  * larger of both.
  */
 #include "tools/bench/gpu/parts.h"
+
+#include <stdio.h>
 
 #define DECODED 8u                      /* rounds of a step of decode */
 
@@ -61,6 +64,24 @@ static void measure_early(struct machine *m, uint32_t rows, const char *with, do
     measure_step(m, &row, 1);
 }
 
+/* As many tokens in one round, because all of a draft is right: what the slots of drafts cost. Of
+ * so many rows that the batch has room for them. */
+static void measure_drafts(struct machine *m, uint32_t rows, const char *with)
+{
+    struct row row = decode_row(m, rows, with);
+    struct batch batch = decode_of(m, rows);
+    batch.drafts = DECODED - 1;
+    row.name = "8 tokens by a draft of 7";
+    if (rows * DECODED > m->settings.batch_calls) {
+        return;
+    }
+    machine_fill_step(m, &batch);
+    measure_step(m, &row, 1);
+    if (*step_rounds(&m->step) > 1) {
+        fprintf(stderr, "bench-gpu: a draft was not right\n");
+    }
+}
+
 static void measure_decode(struct machine *m, uint32_t rows, const char *with)
 {
     const struct row row = decode_row(m, rows, with);
@@ -75,6 +96,7 @@ static void measure_decode(struct machine *m, uint32_t rows, const char *with)
         table_skip(&full, "no time is left");
     }
     measure_early(m, rows, with, us);
+    measure_drafts(m, rows, with);
 }
 
 /* ---- prefill ---- */
