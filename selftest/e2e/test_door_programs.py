@@ -4,7 +4,8 @@ appliance's text port has the last word: its process table, and its classes."""
 import threading
 
 from appliance import wait_for
-from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Door, chat
+from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Answer, Door, chat, program_id
+from protocol import Client
 
 GREEDY = {"temperature": 0, "max_tokens": 16}
 BODIES = {CHAT: chat("Hello", **GREEDY), COMPLETIONS: {"prompt": "Hello", **GREEDY},
@@ -57,6 +58,40 @@ def test_a_header_counts_before_a_field_and_a_field_before_the_conversation():
         d.right(CHAT, dict(on, prompt_cache_key="field"), {"X-Session-ID": "second",
                                                            "X-Agentix-Program": "third"})
         assert [ended(d, name) for name in ("first", "field", "second", "third")] == [1, 1, None, 1]
+
+
+# ---- many calls of one program -------------------------------------------------------------------
+
+WIDE = {"X-Agentix-Program": "wide"}
+
+
+def test_requests_beyond_what_a_program_may_have_open_wait_and_are_answered():
+    with Door("limits.calls_per_program=3") as d:
+        right = [d.right(COMPLETIONS, {"prompt": "Number %d" % i, **GREEDY})["choices"][0]["text"]
+                 for i in range(12)]
+        refused = d.a.stats()["calls_refused"]
+        with d.a.standing_still():
+            asked = [d.send("POST", COMPLETIONS, {"prompt": "Number %d" % i, **GREEDY}, WIDE)
+                     for i in range(12)]
+            d.a.wait_stats(calls_open=3, calls_refused=refused + 9)
+            asked.pop().close()                 # its client waits no longer
+        for connection, text in zip(asked, right):
+            answer = Answer(connection.getresponse())
+            assert answer.status == 200, answer.text
+            assert answer.json["choices"][0]["text"] == text
+            connection.close()
+        assert ended(d, "wide") in (11, 12)
+
+
+def test_what_others_have_open_of_a_program_is_not_waited_for():
+    with Door("limits.calls_per_program=1") as d, Client(d.a.tcp) as c:
+        with d.a.standing_still():
+            c.start(1, [5, 6, 7], program=program_id("wide"))
+            d.a.wait_stats(calls_open=1)
+            answer = d.post(COMPLETIONS, {"prompt": "Hello", **GREEDY}, WIDE)
+            assert answer.status == 429 and int(answer.headers["Retry-After"]) > 0
+        c.finish(1).check()
+        d.right(COMPLETIONS, {"prompt": "Hello", **GREEDY}, WIDE)
 
 
 # ---- conversations -------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ struct domain {
     const struct config_key *key;       /* NULL: no key is needed */
     struct uplink *uplinks;             /* [door.uplinks_count] */
     char absence[200];                  /* why none is up, as last said; empty: one is, or was */
+    bool call_ended;                    /* since calls_run() */
 };
 
 /* A connection to the appliance. */
@@ -85,6 +86,8 @@ struct choice {                         /* one answer: a call of the appliance *
     bool is_used, is_open;              /* open: the appliance will still say something of it */
     bool is_sent_away;                  /* open still: its appliance drains */
     bool waits;                         /* not open yet: earlier calls are still being sent */
+    uint32_t program_max;               /* 0, or: sent again once fewer of its program are open; */
+    uint64_t turn;                      /* the lowest first */
     uint32_t index;                     /* among the request's */
     struct request *request;            /* NULL: the client has left */
     struct uplink *uplink;
@@ -205,6 +208,7 @@ struct door {
     uint64_t now_us;                    /* of this pass */
     uint64_t connects_us;               /* no uplink is tried before */
     bool calls_wait;                    /* some choice does (choice.waits) */
+    uint64_t turns;                     /* that choices have got, which wait for their program */
     bool is_other;                      /* the appliance serves another model than `model` */
     bool drains;                        /* no more clients are let in, until then: */
     uint64_t drain_end_us;

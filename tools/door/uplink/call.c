@@ -4,8 +4,15 @@
  * still sending others and has no room, the call waits. One whose appliance drains gets none; what
  * that has sent away goes to the appliance that is found at the same address, and is refused if
  * there is none.
+ *
+ * A call that is one too many of its program waits for the end of another: clients send a hundred
+ * at once and do not expect that they count. It waits in the order of refusals, as long as its
+ * client does, in the room that it has in the door in any case.
+ * Bounds: O(calls that wait * calls that are open) after a call's end.
  */
 #include "tools/door/uplink/call.h"
+
+#include <string.h>
 
 #include "tools/door/uplink/choice.h"
 #include "tools/door/program.h"
@@ -104,6 +111,57 @@ static void send_waiting(struct door *door)
     }
 }
 
+/* Calls of the choice's program that are open at the appliance. */
+static uint32_t count_open(const struct door *door, const struct choice *choice)
+{
+    const struct domain *domain = choice->request->domain;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < door->uplinks_count; i++) {
+        const struct uplink *uplink = &domain->uplinks[i];
+        for (uint32_t c = 0; c < uplink->calls_open; c++) {
+            open += memcmp(uplink->calls[c]->call.program_id, choice->call.program_id,
+                           AGX_ID_BYTES) == 0;
+        }
+    }
+    return open;
+}
+
+/* Where others have calls of the program, too, the limit is reached by fewer from here. */
+bool call_waits_for_program(struct door *door, struct choice *choice, uint64_t most)
+{
+    uint32_t open = count_open(door, choice);
+    choice->program_max = open < most ? open : (uint32_t)most;
+    choice->turn = door->turns++;
+    return choice->program_max > 0 && !choice->request->has_left;
+}
+
+/* Of those that wait for their program and may be sent, the first; NULL: there is none. */
+static struct choice *first_due(const struct door *door, const struct domain *domain)
+{
+    uint64_t each = door->options.door_calls.number;
+    struct choice *first = NULL, *choices = &door->choices[domain->index * each];
+    for (uint64_t i = 0; i < each; i++) {
+        struct choice *choice = &choices[i];
+        bool waits = choice->is_used && choice->program_max > 0 && !choice->request->has_left;
+        if (waits && (first == NULL || choice->turn < first->turn) &&
+            count_open(door, choice) < choice->program_max) {
+            first = choice;
+        }
+    }
+    return first;
+}
+
+/* After the end of calls. One that is refused again waits again. */
+static void let_in(struct door *door, struct domain *domain)
+{
+    struct choice *choice;
+    while (domain->call_ended && (choice = first_due(door, domain)) != NULL) {
+        choice->program_max = 0;
+        start_again(door, choice);
+    }
+    domain->call_ended = false;
+}
+
 /* Those that came too late for it. */
 static void move_from(struct door *door, struct uplink *uplink)
 {
@@ -127,6 +185,9 @@ static void move_from(struct door *door, struct uplink *uplink)
 void calls_run(struct door *door)
 {
     send_waiting(door);
+    for (uint32_t i = 0; i < door->domains_count; i++) {
+        let_in(door, &door->domains[i]);
+    }
     for (uint32_t i = 0; i < door->domains_count * door->uplinks_count; i++) {
         struct uplink *uplink = &door->domains[i / door->uplinks_count]
                                      .uplinks[i % door->uplinks_count];

@@ -27,6 +27,7 @@
 #include <sys/epoll.h>
 
 #include "tools/door/uplink/absence.h"
+#include "tools/door/uplink/call.h"
 #include "tools/door/uplink/choice.h"
 #include "tools/door/clock.h"
 #include "tools/door/program.h"
@@ -134,6 +135,7 @@ static void open_uplink(struct door *door, struct uplink *uplink, int wait_ms)
 static void give_up(struct door *door, struct uplink *uplink)
 {
     uplink->state = UPLINK_DOWN;            /* nothing is cancelled there */
+    uplink->domain->call_ended = true;
     while (uplink->calls_open > 0) {
         struct choice *choice = uplink->calls[--uplink->calls_open];
         choice->is_open = false;
@@ -261,9 +263,25 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
     door->stats.prompt_tokens += event->prompt_tokens;
     door->stats.cached_tokens += event->cached_tokens;
     door->stats.generated_tokens += event->generated_tokens;
+    choice->uplink->domain->call_ended = true;
     uplink_close(choice->uplink, choice);
     if (request != NULL) {
         request_ended(choice);
+    }
+}
+
+static void take_refusal(struct door *door, struct choice *choice, const struct agx_fault *fault)
+{
+    struct request *request = choice->request;
+    if (fault->code == status_wire(STATUS_BUSY_DRAINING)) {
+        choice->uplink->drains = choice->is_sent_away = true;
+        return;
+    }
+    bool is_of_program = fault->code == status_wire(STATUS_BUSY_CALLS_OF_PROG);
+    uplink_close(choice->uplink, choice);
+    if (request != NULL &&
+        !(is_of_program && call_waits_for_program(door, choice, fault->max))) {
+        request_refused(choice, fault);
     }
 }
 
@@ -297,14 +315,7 @@ static void take_event(struct door *door, struct uplink *uplink, const struct ag
         take_done(door, choice, event);
         break;
     case AGX_REFUSED:
-        if (agx_fault(&uplink->agx)->code == status_wire(STATUS_BUSY_DRAINING)) {
-            uplink->drains = choice->is_sent_away = true;
-            break;
-        }
-        uplink_close(uplink, choice);
-        if (request != NULL) {
-            request_refused(choice, agx_fault(&uplink->agx));
-        }
+        take_refusal(door, choice, agx_fault(&uplink->agx));
         break;
     default:
         break;
