@@ -134,9 +134,11 @@ GPU_KERNEL_OF_FEW(draft)
     search.matched = (uint32_t *)gpu_shared;
     search.largest = (struct largest *)(search.matched + GPU_WARPS_MAX);
     search.looks = 0;
-    if (place->row == r && text.count > DRAFT_MATCH_MIN) {      /* else a standby row has it */
+    if (place->row == r) {              /* else a standby row has it */
         most = gpu_smaller(row->drafts,
                            row->decode_steps - (text.count - text.past_count) - 1);
+    }
+    if (most > 0 && text.count > DRAFT_MATCH_MIN) {     /* a search reads the whole text */
         from = find_longest(&text, &search);
     }
     if (threadIdx.x == 0) {

@@ -124,6 +124,22 @@ static void test_drafts_are_the_cpus(void **state)
     assert_true(found > 300);
 }
 
+/* A scene whose one row has `count` tokens of past; its draft has three. */
+static void check_one_row(uint32_t count)
+{
+    const uint32_t before[STEPS] = {0};
+    for (uint32_t r = 0; r < ROWS; r++) {
+        scene.places[r] = (struct gpu_place){.row = GPU_NONE, .slot = GPU_NONE};
+    }
+    scene.rows[0] = (struct gpu_row){.past_count = count, .decode_steps = 9, .drafts = 3,
+                                     .draft_place = OWN_PLACES};
+    scene.outs[0].produced = 0;
+    scene.places[0] = (struct gpu_place){.row = 0, .slot = 0};
+    scene.slots[0] = (struct gpu_slot){2, 1000, 0};
+    RIG_LAUNCH(draft, &scene.args);
+    assert_int_equal(check_row(0, before), 3);
+}
+
 /* The last tokens stand everywhere, and once with more before them: too far away, or not. */
 static void test_only_the_last_matches_count(void **state)
 {
@@ -131,9 +147,6 @@ static void test_only_the_last_matches_count(void **state)
     for (uint32_t shorter = 0; shorter < 2; shorter++) {
         uint32_t matches = DRAFT_LOOKS_MAX - shorter, count = 0;
         scene_make();
-        for (uint32_t r = 0; r < ROWS; r++) {
-            scene.places[r] = (struct gpu_place){.row = GPU_NONE, .slot = GPU_NONE};
-        }
         uint32_t *past = scene.past;
         const uint32_t begin[] = {9, 8, 1, 2, 77};
         memcpy(past, begin, sizeof begin);
@@ -144,22 +157,66 @@ static void test_only_the_last_matches_count(void **state)
             past[count++] = 2;
         }
         memcpy(past + count, begin, 4 * sizeof *begin);
-        count += 4;
-        scene.rows[0] = (struct gpu_row){.past_count = count, .decode_steps = 9, .drafts = 3,
-                                         .draft_place = OWN_PLACES};
-        scene.places[0] = (struct gpu_place){.row = 0, .slot = 0};
-        scene.slots[0] = (struct gpu_slot){2, 1000, 0};
-        RIG_LAUNCH(draft, &scene.args);
-        uint32_t before[STEPS] = {0};
-        assert_int_equal(check_row(0, before), 3);
+        check_one_row(count + 4);
         assert_int_equal(scene.tokens[0] == 77, shorter);
         rig_teardown(NULL);
+    }
+}
+
+/* Writes a token that is nowhere else, the last `match` of the tokens 1 .. `all`, and `next`. */
+static uint32_t *text_add(uint32_t *text, uint32_t match, uint32_t all, uint32_t next)
+{
+    *text++ = 1000 + next;
+    for (uint32_t i = all - match; i < all; i++) {
+        *text++ = 1 + i;
+    }
+    *text++ = next;
+    return text;
+}
+
+/* Two places match: the earlier one counts if its match is longer, up to DRAFT_MATCH_MAX tokens. */
+static void test_a_longer_match_counts_up_to_a_length(void **state)
+{
+    (void)state;
+    enum { ALL = DRAFT_MATCH_MAX + 4, EARLIER = 77, LATER = 88 };
+    for (uint32_t later = DRAFT_MATCH_MIN; later < ALL; later++) {
+        for (uint32_t more = 0; more < 2; more++) {
+            scene_make();
+            uint32_t *end = text_add(scene.past, later + more, ALL, EARLIER);
+            end = text_add(end, later, ALL, LATER);
+            end = text_add(end, ALL, ALL, 0) - 1;
+            check_one_row((uint32_t)(end - scene.past));
+            bool is_earlier = more > 0 && later < DRAFT_MATCH_MAX;
+            assert_int_equal(scene.tokens[0], is_earlier ? EARLIER : LATER);
+            rig_teardown(NULL);
+        }
+    }
+}
+
+/* Its last token comes next, and no text is there to be read. */
+static void test_a_row_without_room_is_not_searched_for(void **state)
+{
+    (void)state;
+    scene_make();
+    scene.args.own_count = 1;
+    scene.args.past = 0;
+    scene.rows[0] = (struct gpu_row){.past_count = PAST_MAX, .decode_steps = 4, .drafts = 3,
+                                     .draft_place = OWN_PLACES};
+    scene.outs[0].produced = 3;
+    scene.places[0] = (struct gpu_place){.row = 0, .slot = 0};
+    scene.slots[0] = (struct gpu_slot){2, 1000, 0};
+    RIG_LAUNCH(draft, &scene.args);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(scene.places[OWN_PLACES + i].slot, GPU_NONE);
+        assert_int_equal(scene.slots[OWN_PLACES + i].row, GPU_NONE);
     }
 }
 
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_drafts_are_the_cpus),
     RIG_TEST(test_only_the_last_matches_count),
+    RIG_TEST(test_a_longer_match_counts_up_to_a_length),
+    RIG_TEST(test_a_row_without_room_is_not_searched_for),
 };
 
 rig_main(tests)
