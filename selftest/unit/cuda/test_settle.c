@@ -157,8 +157,33 @@ static void test_settle_as_the_cpu_engine(void **state)
     assert_true(counted > 8000 && agreed > 1000 && failed > 100);
 }
 
+/* A batch has more rows than the thread block has CUDA threads. */
+static void test_settle_more_rows_than_threads(void **state)
+{
+    (void)state;
+    enum { MANY = 2 * GPU_ROUND_THREADS + 3 };
+    struct gpu_row *rows = memset(rig_take(MANY * sizeof *rows), 0, MANY * sizeof *rows);
+    struct gpu_out *outs = memset(rig_take(MANY * sizeof *outs), 0, MANY * sizeof *outs);
+    uint32_t *tokens = rig_take(MANY * sizeof *tokens);
+    struct gpu_place *places = rig_take(MANY * sizeof *places);
+    for (uint32_t r = 0; r < MANY; r++) {
+        rows[r].decode_steps = 1;
+        places[r] = (struct gpu_place){.row = r, .slot = r, .token = r + 5};
+    }
+    const struct gpu_settle args = {
+        .logits = rig_address(tokens), .places = rig_address(places), .rows = rig_address(rows),
+        .outs = rig_address(outs), .out_tokens = rig_address(tokens), .own_count = MANY,
+        .vocab_tokens = VOCAB, .steps_max = 1};
+    RIG_LAUNCH(settle, &args);
+    for (uint32_t r = 0; r < MANY; r++) {
+        assert_int_equal(outs[r].produced, 1);
+        assert_int_equal(tokens[r], r + 5);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     RIG_TEST(test_settle_as_the_cpu_engine),
+    RIG_TEST(test_settle_more_rows_than_threads),
 };
 
 rig_main(tests)
