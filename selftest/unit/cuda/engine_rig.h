@@ -78,16 +78,27 @@ static inline enum status gpu_start(const struct kernels_settings *settings, enu
     return status;
 }
 
-static inline void pair_start(bool halves, enum products products)
+static inline struct kernels_settings pair_settings(bool halves)
 {
-    struct arena *arena = test_arena();
-    struct config_error error = {{0}};
     struct kernels_settings settings = rig_settings(kernels_simd_best(), 1);
     settings.kv_type = halves ? KERNELS_KV_F16 : KERNELS_KV_F32;
     settings.step_tokens = STEP_TOKENS;
+    return settings;
+}
+
+static inline void pair_start_as(const struct kernels_settings *settings, enum products products)
+{
+    struct arena *arena = test_arena();
+    struct config_error error = {{0}};
     memset(&pair, 0, sizeof pair);
-    rig_start(&pair.cpu, &settings, tiny_weights(&tiny, arena), arena);
-    assert_status(STATUS_OK, gpu_start(&settings, products, &error));
+    rig_start(&pair.cpu, settings, tiny_weights(&tiny, arena), arena);
+    assert_status(STATUS_OK, gpu_start(settings, products, &error));
+}
+
+static inline void pair_start(bool halves, enum products products)
+{
+    const struct kernels_settings settings = pair_settings(halves);
+    pair_start_as(&settings, products);
 }
 
 /* Stops everything but the engine, which may not have started. */

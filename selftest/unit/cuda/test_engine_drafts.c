@@ -248,11 +248,54 @@ static void test_standbys_enter_beside_drafts_as_on_the_cpu(void **state)
     }
 }
 
+/* A greedy row of tokens first .. first + count - 1 of the text. */
+static const struct step_out *run_text(const uint32_t *text, uint32_t first, uint32_t count,
+                                       uint32_t decode_steps, uint32_t drafts)
+{
+    rig_clear(&pair.cpu);
+    struct step_row *row = rig_row(&pair.cpu, text + first, count, first, decode_steps);
+    rig_blocks(&pair.cpu, 0, 0, 1);
+    row->drafts = drafts;
+    row->past_count = first + count;
+    memcpy(step_past(&pair.cpu.step, 0), text, row->past_count * sizeof *text);
+    row->sampling.biases_count = 1;
+    row->biases[0] = (struct call_bias){5, 100};
+    run_gpu();
+    assert_int_equal(step_out(&pair.cpu.step, 0)->result, STEP_ROW_OK);
+    assert_int_equal(step_out(&pair.cpu.step, 0)->produced, decode_steps);
+    return step_out(&pair.cpu.step, 0);
+}
+
+/* A prompt in chunks, and a draft that reaches beyond what the row's first token needs of
+ * attention: KV comes to be the same as in tiles, which have no splits. */
+static void test_a_draft_begins_a_split(void **state)
+{
+    (void)state;
+    enum { PROMPT = GPU_SPLIT_TOKENS - 4, CHUNK = PROMPT / 2, BROUGHT = DECODED - 1 };
+    struct kernels_settings settings = pair_settings(false);
+    uint32_t text[PROMPT + DECODED], same = PROMPT - 5;
+    for (uint32_t i = 0; i < PROMPT + DECODED; i++) {
+        text[i] = i < same ? 10 + i * 7 % 60 : 5;
+    }
+    tiny_make(&tiny, GGUF_F32, false, 7);
+    settings.context_tokens = settings.past_tokens = 2 * GPU_SPLIT_TOKENS;
+    settings.blocks_per_call = settings.context_tokens / settings.kv_block_tokens;
+    pair_start_as(&settings, OWN);
+    run_text(text, 0, CHUNK, 0, 0);
+    run_text(text, CHUNK, PROMPT - CHUNK - 1, 0, 0);
+    assert_int_equal(run_text(text, PROMPT - 1, 1, BROUGHT, 5)->agreed, 5);
+    assert_int_equal(*step_rounds(&pair.cpu.step), BROUGHT - 5);
+    uint64_t digest = run_text(text, PROMPT + BROUGHT - 1, 1, 1, 0)->digest;
+    assert_true(run_text(text, PROMPT - 1, 1 + BROUGHT, 1, 0)->digest == digest);
+    pair_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_drafts_change_no_bit, clean_up),
         cmocka_unit_test_teardown(test_standbys_enter_beside_drafts_as_on_the_cpu, clean_up),
+        cmocka_unit_test_teardown(test_a_draft_begins_a_split, clean_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
