@@ -348,6 +348,30 @@ static void test_limits_workers_divide_the_cpus_and_devices_do_not(void **state)
     assert_status(STATUS_CONFIG_OPTION, DERIVE("engine.devices=3, 3"));
 }
 
+static void assert_drafts(uint32_t speculate, uint32_t recalled)
+{
+    assert_int_equal(limits.speculate, speculate);
+    assert_int_equal(limits.recalled_tokens, recalled);
+    assert_int_equal(limits.past_tokens, 4096 + recalled);
+}
+
+/* And what they are guessed from has room. */
+static void test_limits_drafts_with_a_device_only_if_asked_for(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, DERIVE("kv.sharing=program"));
+    assert_drafts(7, 512);
+    assert_status(STATUS_OK, DERIVE("kv.sharing=domain"));
+    assert_drafts(7, 2 * 512);
+    assert_status(STATUS_OK, DERIVE("kv.sharing=off"));
+    assert_drafts(7, 0);
+    machine.has_device = true;
+    assert_status(STATUS_OK, DERIVE("kv.sharing=domain"));
+    assert_drafts(0, 0);
+    assert_status(STATUS_OK, DERIVE("sched.speculate=7", "kv.sharing=program"));
+    assert_drafts(7, 512);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +396,7 @@ int main(void)
         cmocka_unit_test_setup(test_limits_largest_of_everything_fits_32_bits, set_up),
         cmocka_unit_test_setup(test_limits_threads_follow_cpus, set_up),
         cmocka_unit_test_setup(test_limits_workers_divide_the_cpus_and_devices_do_not, set_up),
+        cmocka_unit_test_setup(test_limits_drafts_with_a_device_only_if_asked_for, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
