@@ -14,7 +14,7 @@ from models import model
 from protocol import Client
 from skip import inside, long, open_files
 from test_gpu import ON_SOFT, SOFT, check, refusal
-from test_speculate import answers
+from test_speculate import answers, speculate
 from test_worker import open_of, poke, shared_parts
 
 DEVICE_FAILED = 65
@@ -318,13 +318,16 @@ def test_a_driver_opens_nothing_after_the_seal():
     """What it opens at the first use of something it has opened in the rehearsal."""
     cpu = of_the_cpu(*TIGHT)
     for library in ((), ("engine.cublas_library=none",)):
-        with on_gpu(*TIGHT, *library, SOFTGPU_OPENS="1") as a:
+        with on_gpu(*TIGHT, *library, "sched.speculate=7", SOFTGPU_OPENS="1") as a:
+            with Client(a.tcp) as c:
+                speculate(c)
             assert serve_by_two(a, range(30), 16) == cpu
             with Client(a.tcp) as c:
                 c.generate(1, prompt(1), max_tokens=8, temperature=1, presence_penalty=0.5,
                            biases=((5, 1.0),), logprobs=1, top_logprobs=3).check()
             stats = a.stats()
             assert stats["swap_out_blocks"] > 0 and stats["swap_in_blocks"] > 0
+            assert stats["draft_tokens"] > 0
             assert a.said("system call refused") == 0, a.lines
             assert stats["engine_restarts"] == 0
 
