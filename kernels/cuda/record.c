@@ -83,9 +83,8 @@ static void row_add_draft(struct gpu_engine *e, uint32_t r)
     struct gpu_place *places = (struct gpu_place *)host_part(e, e->record.places) + e->places_count;
     struct gpu_slot *slots = host_part(e, e->record.slots);
     const struct draft_text text = {.past = step_past(e->step, r), .past_count = row->past_count};
-    const uint32_t most = row->drafts > 0 ? gpu_smaller(row->drafts, row->decode_steps - 1) : 0;
-    const uint32_t count = draft_find(&text, draft, most);
-    ASSERT(row->drafts < row->decode_steps || row->drafts == 0);
+    const uint32_t room = row->decode_steps > 0 ? row->decode_steps - 1 : 0;
+    const uint32_t count = draft_find(&text, draft, gpu_smaller(row->drafts, room));
     ASSERT(row->drafts <= e->settings.batch_calls - e->places_count);
     ASSERT(count <= e->settings.step_tokens - e->slots_count);
     to->drafts = row->drafts;
