@@ -332,6 +332,13 @@ def test_a_driver_opens_nothing_after_the_seal():
             assert stats["engine_restarts"] == 0
 
 
+def test_steps_without_room_for_a_draft_are_rehearsed():
+    for least in (("sched.batch=1",), ("sched.steps_per_plan=1",), ("limits.context_tokens=2",)):
+        with on_gpu("sched.speculate=7", *least) as a, Client(a.tcp) as c:
+            assert len(c.generate(1, [5], max_tokens=1).check().tokens) == 1
+            assert a.stats()["draft_tokens"] == 0 and a.stats()["engine_restarts"] == 0
+
+
 def test_the_sealed_worker_has_what_it_needs_and_no_more():
     with on_gpu() as a:
         names = open_files(a.worker)
