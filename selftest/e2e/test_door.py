@@ -225,7 +225,9 @@ WRONG_FIELDS = [
     (CHAT, chat("x", tool_choice="required"), "tool_choice"),
     (RESPONSES, {"input": "x", "tool_choice": "required"}, "tool_choice"),
     (CHAT, chat("x", response_format={"type": "json_object"}), "response_format"),
-    (RESPONSES, {"input": "x", "text": {"format": {"type": "json_object"}}}, "response_format"),
+    (CHAT, chat("x", response_format="json"), "response_format"),
+    (COMPLETIONS, {"prompt": "x", "response_format": {"type": "json_object"}}, "response_format"),
+    (RESPONSES, {"input": "x", "text": {"format": {"type": "json_object"}}}, "text.format"),
     (CHAT, chat("word " * 5000), "messages"),
 ]
 
@@ -256,12 +258,20 @@ def test_a_context_that_is_too_small_is_said_in_words_that_clients_look_for():
         assert "`max_tokens` exceed context limit: " in wide.json["error"]["message"], wide.text
 
 
+SCHEMA = {"type": "json_schema", "schema": {"type": "object"}}
+
+
 def test_refusals_of_messages_have_their_own_shape():
     with Door() as d:
         answer = d.post(MESSAGES, chat("x"))
         assert answer.status == 400 and answer.json == {
             "type": "error", "error": {"type": "invalid_request_error",
                                        "message": "max_tokens: Field required"}}
+        for name, fields in (("output_config.format", {"output_config": {"format": SCHEMA}}),
+                             ("output_format", {"output_format": SCHEMA})):
+            answer = d.post(MESSAGES, chat("x", max_tokens=9, **fields))
+            assert answer.status == 400, answer.text
+            assert answer.json["error"]["message"].startswith("'%s' of" % name), answer.text
         assert d.post(MESSAGES, {"max_tokens": 9}).json["type"] == "error"
         assert d.post(COUNT, {"messages": []}).json["type"] == "error"
 

@@ -165,10 +165,13 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
 static bool read_wish(struct request *request, const struct fields *fields, struct wish *wish)
 {
     static const char *const refused[] = {"mcp_servers", "container", NULL};
+    const json_t *config = json_object_get(fields->body, "output_config");
     const char *model = "";
     wish_begin(wish, request->door);
     if (!field_flag(fields, "stream", &request->streams) ||
-        !field_text(fields, "model", &model) || !fields_refuse(fields, refused)) {
+        !field_text(fields, "model", &model) || !fields_refuse(fields, refused) ||
+        !field_format(fields, json_object_get(config, "format"), "output_config.format") ||
+        !field_format(fields, json_object_get(fields->body, "output_format"), "output_format")) {
         return false;
     }
     request_name_model(request, model[0] != '\0' ? model : request->door->model.name);

@@ -104,6 +104,19 @@ bool fields_refuse(const struct fields *fields, const char *const *names)
     return true;
 }
 
+bool field_format(const struct fields *fields, const json_t *format, const char *name)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+    char text[160];
+    if (says_nothing(format) || json_is_null(format) ||
+        (type != NULL && strcmp(type, "text") == 0)) {
+        return true;
+    }
+    snprintf(text, sizeof text, "'%s' of another type than 'text' is not supported by this server: "
+             "a tool with 'tool_choice' has a schema, too", name);
+    return request_refuse(fields->request, 400, name, text);
+}
+
 /* ---- sampling and ends ----------------------------------------------------------------------- */
 
 void wish_begin(struct wish *wish, const struct door *door)

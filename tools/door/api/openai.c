@@ -33,7 +33,9 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
     wish_begin(wish, request->door);
     if (!read_stream(request, fields) || !field_text(fields, "model", &model) ||
         !field_count(fields, "n", 1, DOOR_CHOICES_MAX, &wish->choices) ||
-        !fields_refuse(fields, refused)) {
+        !fields_refuse(fields, refused) ||
+        !field_format(fields, json_object_get(fields->body, "response_format"),
+                      "response_format")) {
         return false;
     }
     request_name_model(request, model[0] != '\0' ? model : request->door->model.name);
@@ -63,17 +65,6 @@ bool openai_read_tool_choice(const struct fields *fields, struct talk *talk)
     return request_refuse(fields->request, 400, "tool_choice",
                           "'tool_choice' must be 'auto', 'none', 'required', or a function by its "
                           "name");
-}
-
-bool openai_read_format(const struct fields *fields, const json_t *format)
-{
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (type == NULL || strcmp(type, "text") == 0) {
-        return true;
-    }
-    return request_refuse(fields->request, 400, "response_format",
-                          "a format of the answer other than 'text' is not supported by this "
-                          "server: a tool with 'tool_choice' has a schema, too");
 }
 
 json_t *openai_usage(const struct request *request)

@@ -50,7 +50,6 @@ static bool read(struct request *request, const json_t *body)
     const char *name = NULL;
     uint64_t max_tokens = 0;
     bool is_valid = openai_read(request, &fields, &wish) && logprobs_read_chat(&wish, &fields) &&
-                    openai_read_format(&fields, json_object_get(body, "response_format")) &&
                     read_max_tokens(&fields, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) &&
                     read_talk(&fields, &wish, &source) && program_find(request, name) &&

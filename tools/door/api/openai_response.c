@@ -167,7 +167,7 @@ static bool read(struct request *request, const json_t *body)
     uint8_t origin[AGX_ID_BYTES];
     const json_t *format = json_object_get(json_object_get(body, "text"), "format");
     bool is_valid = openai_read(request, &fields, &wish) && fields_refuse(&fields, refused) &&
-                    openai_read_format(&fields, format) &&
+                    field_format(&fields, format, "text.format") &&
                     field_count(&fields, "max_output_tokens", 1, INT32_MAX, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) && begin_own(&fields) &&
                     read_input(&fields, request->own);
