@@ -218,6 +218,12 @@ WRONG_FIELDS = [
     (CHAT, chat("x", json_schema={"type": "object"}), "json_schema"),
     (CHAT, chat("x", continue_final_message=True), "continue_final_message"),
     (CHAT, chat([{"type": "image_url", "image_url": {"url": "x"}}]), "messages"),
+    (CHAT, chat("x", seed="abc"), "seed"), (CHAT, chat("x", seed=1.5), "seed"),
+    (CHAT, chat("x", tools={"type": "function"}), "tools"),
+    (CHAT, {"messages": [{"role": "assistant", "content": "x", "tool_calls": {"id": "1"}}]},
+     "tool_calls"),
+    (CHAT, chat("x", stream_options=True), "stream_options"),
+    (RESPONSES, {"input": "x", "tools": "calc"}, "tools"),
     (COMPLETIONS, {"prompt": 1}, "prompt"), (COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
     (COMPLETIONS, {"prompt": "a", "echo": True}, "echo"),
     (RESPONSES, {}, "input"), (RESPONSES, {"input": "x", "background": True}, "background"),
@@ -272,6 +278,8 @@ def test_refusals_of_messages_have_their_own_shape():
             answer = d.post(MESSAGES, chat("x", max_tokens=9, **fields))
             assert answer.status == 400, answer.text
             assert answer.json["error"]["message"].startswith("'%s' of" % name), answer.text
+        listed = d.post(MESSAGES, chat("x", max_tokens=9, tools={"name": "calc"}))
+        assert listed.json["error"]["message"] == "'tools' must be a list", listed.text
         assert d.post(MESSAGES, {"max_tokens": 9}).json["type"] == "error"
         assert d.post(COUNT, {"messages": []}).json["type"] == "error"
 

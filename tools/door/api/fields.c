@@ -134,7 +134,7 @@ bool wish_read_sampling(struct wish *wish, const struct fields *fields, double t
     double temperature = (double)call->temperature, top_p = 1, min_p = 0, penalty = 1;
     uint64_t top_k = 0, seed = 0;
     bool ignore_eos = false;
-    const json_t *seed_json = json_object_get(fields->body, "seed");
+    const json_t *seed_json = get(fields, "seed");
     bool is_valid = field_number(fields, "temperature", 0, temperature_max, &temperature) &&
                     field_number(fields, "top_p", 0, 1, &top_p) &&
                     field_number(fields, "min_p", 0, 0.999, &min_p) &&
@@ -145,7 +145,10 @@ bool wish_read_sampling(struct wish *wish, const struct fields *fields, double t
     if (!is_valid) {
         return false;
     }
-    wish->has_seed = json_is_integer(seed_json);
+    if (seed_json != NULL && !json_is_integer(seed_json)) {
+        return refuse(fields, "seed", "an integer");
+    }
+    wish->has_seed = seed_json != NULL;
     seed = wish->has_seed ? (uint64_t)json_integer_value(seed_json) : 0;
     call->temperature = temperature < 0.01 ? 0 : (float)temperature;
     call->top_p = top_p <= 0 ? 1e-6f : (float)top_p;

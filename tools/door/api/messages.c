@@ -103,6 +103,16 @@ bool talk_say_text(struct talk *talk, const char *role, const char *text, size_t
 
 /* ---- tools ----------------------------------------------------------------------------------- */
 
+bool talk_may_list(struct talk *talk, const json_t *list, const char *param)
+{
+    char problem[80];
+    if (list == NULL || json_is_null(list) || json_is_array(list)) {
+        return true;
+    }
+    snprintf(problem, sizeof problem, "'%s' must be a list", param);
+    return refuse(talk, param, problem);
+}
+
 /* The assistant's message that calls are added to. */
 static json_t *calling_message(struct talk *talk)
 {
@@ -179,6 +189,9 @@ static bool read_openai_calls(struct talk *talk, const json_t *calls)
 {
     const json_t *call;
     size_t index;
+    if (!talk_may_list(talk, calls, "tool_calls")) {
+        return false;
+    }
     json_array_foreach((json_t *)(uintptr_t)calls, index, call) {
         const json_t *function = json_object_get(call, "function");
         if (!talk_call(talk, json_string_value(json_object_get(call, "id")),
@@ -229,12 +242,11 @@ bool talk_read_openai(struct talk *talk, const json_t *messages, const json_t *t
             return false;
         }
     }
+    bool is_valid = talk_may_list(talk, tools, "tools");
     json_array_foreach((json_t *)(uintptr_t)tools, index, one) {
-        if (!read_openai_tool(talk, one)) {
-            return false;
-        }
+        is_valid = is_valid && read_openai_tool(talk, one);
     }
-    return true;
+    return is_valid;
 }
 
 /* ---- an answer ------------------------------------------------------------------------------- */

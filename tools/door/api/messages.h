@@ -26,6 +26,8 @@ bool talk_say_text(struct talk *talk, const char *role, const char *text, size_t
 bool talk_call(struct talk *talk, const char *id, const char *name, const json_t *arguments);
 /* What the tool said. */
 bool talk_tool_said(struct talk *talk, const char *call_id, const json_t *content);
+/* Refuses what is there and is no list. */
+bool talk_may_list(struct talk *talk, const json_t *list, const char *param);
 /* A tool that the assistant may call. */
 bool talk_tool(struct talk *talk, const char *name, const char *description,
                const json_t *parameters);

@@ -19,6 +19,9 @@ static bool read_stream(struct request *request, const struct fields *fields)
 {
     const json_t *options = json_object_get(fields->body, "stream_options");
     struct fields inner = {request, options};
+    if (options != NULL && !json_is_null(options) && !json_is_object(options)) {
+        return request_refuse(request, 400, "stream_options", "'stream_options' must be an object");
+    }
     return field_flag(fields, "stream", &request->streams) &&
            field_flag(&inner, "include_usage", &request->wants_usage);
 }

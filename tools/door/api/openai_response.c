@@ -57,6 +57,9 @@ static bool read_tools(struct talk *talk, const json_t *tools)
 {
     const json_t *tool;
     size_t index;
+    if (!talk_may_list(talk, tools, "tools")) {
+        return false;
+    }
     json_array_foreach((json_t *)(uintptr_t)tools, index, tool) {
         const char *type = json_string_value(json_object_get(tool, "type"));
         char text[160];
