@@ -207,7 +207,10 @@ def test_fields_that_say_nothing_here_are_taken():
 
 WRONG_FIELDS = [
     (CHAT, {}, "messages"), (CHAT, {"messages": []}, "messages"),
-    (CHAT, {"messages": [{"role": "wizard", "content": "x"}]}, "messages"),
+    (CHAT, {"messages": [{"role": "wizard", "content": "x"}]}, "messages[0]"),
+    (CHAT, {"messages": [{"role": "user", "content": "x"}, {"role": "user"}]}, "messages[1]"),
+    (CHAT, chat([{"type": "text"}]), "messages[0]"), (CHAT, chat(["x"]), "messages[0]"),
+    (CHAT, chat("x", tools=[{"type": "function", "function": {"name": "a"}}, {}]), "tools[1]"),
     (CHAT, chat("x", temperature="hot"), "temperature"), (CHAT, chat("x", temperature=9),
                                                           "temperature"),
     (CHAT, chat("x", n=0), "n"), (CHAT, chat("x", n=99), "n"), (CHAT, chat("x", top_p=2), "top_p"),
@@ -217,17 +220,19 @@ WRONG_FIELDS = [
     (CHAT, chat("x", grammar="root ::= [0-9]"), "grammar"),
     (CHAT, chat("x", json_schema={"type": "object"}), "json_schema"),
     (CHAT, chat("x", continue_final_message=True), "continue_final_message"),
-    (CHAT, chat([{"type": "image_url", "image_url": {"url": "x"}}]), "messages"),
+    (CHAT, chat([{"type": "image_url", "image_url": {"url": "x"}}]), "messages[0]"),
     (CHAT, chat("x", seed="abc"), "seed"), (CHAT, chat("x", seed=1.5), "seed"),
     (CHAT, chat("x", tools={"type": "function"}), "tools"),
     (CHAT, {"messages": [{"role": "assistant", "content": "x", "tool_calls": {"id": "1"}}]},
-     "tool_calls"),
+     "messages[0]"),
     (CHAT, chat("x", stream_options=True), "stream_options"),
     (RESPONSES, {"input": "x", "tools": "calc"}, "tools"),
     (COMPLETIONS, {"prompt": 1}, "prompt"), (COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
     (COMPLETIONS, {"prompt": "a", "echo": True}, "echo"),
     (RESPONSES, {}, "input"), (RESPONSES, {"input": "x", "background": True}, "background"),
-    (RESPONSES, {"input": [{"type": "computer_call"}]}, "input"),
+    (RESPONSES, {"input": [{"type": "computer_call"}]}, "input[0]"),
+    (RESPONSES, {"input": [{"role": "user", "content": "x"}, {"role": "wizard", "content": "x"}]},
+     "input[1]"),
     (CHAT, chat("x", tool_choice="required"), "tool_choice"),
     (RESPONSES, {"input": "x", "tool_choice": "required"}, "tool_choice"),
     (CHAT, chat("x", response_format={"type": "json_object"}), "response_format"),
@@ -248,6 +253,8 @@ def test_wrong_fields_are_refused_by_name():
         for body in ("", "{", "[]", '"x"', '{"messages": [}', b"\xff"):
             answer = d.post(CHAT, body)
             assert answer.status == 400 and answer.error[1] is None, answer.text
+        answer = d.post(CHAT, chat([{"type": "text"}]))
+        assert answer.error[2] == "messages[0]: a part of type 'text' needs a 'text'", answer.text
         assert d.right(CHAT, chat("Hello", unknown_field=[1], n=1, logprobs=False))
 
 
@@ -280,6 +287,8 @@ def test_refusals_of_messages_have_their_own_shape():
             assert answer.json["error"]["message"].startswith("'%s' of" % name), answer.text
         listed = d.post(MESSAGES, chat("x", max_tokens=9, tools={"name": "calc"}))
         assert listed.json["error"]["message"] == "'tools' must be a list", listed.text
+        missing = d.post(MESSAGES, {"max_tokens": 9, "messages": [{"role": "user"}]})
+        assert missing.json["error"]["message"] == "messages[0]: 'content' is missing", missing.text
         assert d.post(MESSAGES, {"max_tokens": 9}).json["type"] == "error"
         assert d.post(COUNT, {"messages": []}).json["type"] == "error"
 

@@ -153,21 +153,27 @@ static void test_what_no_api_may_say_is_refused_by_name(void **state)
     static const struct { const char *path, *body, *param; } rows[] = {
         {"/v1/chat/completions", "{}", "messages"},
         {"/v1/chat/completions", "{\"messages\":[]}", "messages"},
-        {"/v1/chat/completions", "{\"messages\":[1]}", "messages"},
-        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "messages"},
-        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"x\",\"content\":\"\"}]}", "messages"},
+        {"/v1/chat/completions", "{\"messages\":[1]}", "messages[0]"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":5}]}",
+         "messages[0]"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"\"},"
+         "{\"role\":\"user\"}]}", "messages[1]"},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"x\",\"content\":\"\"}]}",
+         "messages[0]"},
         {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
-         "\"image_url\"}]}]}", "messages"},
+         "\"image_url\"}]}]}", "messages[0]"},
         {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":"
-         "[{\"type\":\"function\"}]}", "tools"},
+         "[{\"type\":\"function\"}]}", "tools[0]"},
         {"/v1/chat/completions", "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{"
-         "\"function\":{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}", "tool_calls"},
-        {"/v1/responses", "{\"input\":[{\"type\":\"item_reference\"}]}", "input"},
+         "\"function\":{\"name\":\"f\",\"arguments\":\"[1]\"}}]}]}", "messages[0]"},
+        {"/v1/responses", "{\"input\":[{\"type\":\"item_reference\"}]}", "input[0]"},
+        {"/v1/responses", "{\"input\":[{\"role\":\"user\",\"content\":\"\"},{\"type\":"
+         "\"function_call_output\",\"call_id\":\"c\",\"output\":5}]}", "input[1]"},
         {"/v1/responses", "{\"input\":5}", "input"},
         {"/v1/responses", "{\"input\":\"\",\"previous_response_id\":\"resp_0\"}",
          "previous_response_id"},
         {"/v1/messages", "{\"messages\":[{\"role\":\"user\",\"content\":\"\"}]}", "max_tokens"},
-        {"/v1/messages", "{\"max_tokens\":1,\"messages\":[{\"role\":\"system\"}]}", "messages"},
+        {"/v1/messages", "{\"max_tokens\":1,\"messages\":[{\"role\":\"system\"}]}", "messages[0]"},
     };
     rig_begin();
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

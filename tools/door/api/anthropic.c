@@ -82,8 +82,10 @@ static bool read_message(struct talk *talk, const json_t *message)
     const char *role = json_string_value(json_object_get(message, "role"));
     const json_t *content = json_object_get(message, "content");
     if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)) {
-        return request_refuse(talk->request, 400, "messages",
-                              "messages: the role of a message is user or assistant");
+        return talk_refuse(talk, "messages", "the role of a message is user or assistant");
+    }
+    if (content == NULL) {
+        return talk_refuse(talk, "messages", "'content' is missing");
     }
     return json_is_array(content) ? read_blocks(talk, role, content)
                                   : talk_say(talk, role, content, "messages");
@@ -98,9 +100,9 @@ static bool read_tools(struct talk *talk, const json_t *tools)
     }
     json_array_foreach((json_t *)(uintptr_t)tools, index, tool) {
         const char *type = json_string_value(json_object_get(tool, "type"));
+        talk_at(talk, "tools", index);
         if (type != NULL && strcmp(type, "custom") != 0) {
-            return request_refuse(talk->request, 400, "tools",
-                                  "tools: only tools of the client's own are supported");
+            return talk_refuse(talk, "tools", "only tools of the client's own are supported");
         }
         if (!talk_tool(talk, json_string_value(json_object_get(tool, "name")),
                        json_string_value(json_object_get(tool, "description")),
@@ -108,6 +110,7 @@ static bool read_tools(struct talk *talk, const json_t *tools)
             return false;
         }
     }
+    talk_at(talk, NULL, 0);
     return true;
 }
 
@@ -153,8 +156,10 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
                                   "messages: must be a list of at least one message");
     }
     json_array_foreach((json_t *)(uintptr_t)messages, index, message) {
+        talk_at(&talk, "messages", index);
         is_valid = is_valid && read_message(&talk, message);
     }
+    talk_at(&talk, NULL, 0);
     is_valid = is_valid && ends_with_user(fields, messages);
     talk.no_thinking = strcmp(type_of(json_object_get(body, "thinking")), "enabled") != 0;
     is_valid = is_valid &&

@@ -12,9 +12,22 @@
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
-static bool refuse(struct talk *talk, const char *param, const char *text)
+bool talk_refuse(struct talk *talk, const char *param, const char *text)
 {
-    return request_refuse(talk->request, 400, param, text);
+    char placed[256];
+    if (talk->place[0] == '\0') {
+        return request_refuse(talk->request, 400, param, text);
+    }
+    snprintf(placed, sizeof placed, "%s: %s", talk->place, text);
+    return request_refuse(talk->request, 400, talk->place, placed);
+}
+
+void talk_at(struct talk *talk, const char *list, size_t index)
+{
+    talk->place[0] = '\0';
+    if (list != NULL) {
+        snprintf(talk->place, sizeof talk->place, "%s[%zu]", list, index);
+    }
 }
 
 static bool no_memory(struct talk *talk)
@@ -52,16 +65,22 @@ static bool add_part(struct talk *talk, struct buffer *text, const json_t *part,
     static const char *const texts[] = {"text", "input_text", "output_text"};
     const char *type = json_string_value(json_object_get(part, "type"));
     const json_t *said = json_object_get(part, "text");
-    for (uint32_t i = 0; type != NULL && i < sizeof texts / sizeof texts[0]; i++) {
-        if (strcmp(type, texts[i]) == 0 && json_is_string(said)) {
-            return buffer_add(text, json_string_value(said), json_string_length(said)) ||
-                   no_memory(talk);
-        }
-    }
+    bool is_text = false;
     char problem[160];
-    snprintf(problem, sizeof problem, "a part of type '%.40s' is not supported by this server: it "
-             "reads text", type != NULL ? type : "none");
-    return refuse(talk, param, problem);
+    for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        is_text = is_text || is(type, texts[i]);
+    }
+    if (is_text && json_is_string(said)) {
+        return buffer_add(text, json_string_value(said), json_string_length(said)) ||
+               no_memory(talk);
+    }
+    if (type == NULL) {
+        return talk_refuse(talk, param, "a part of the content is an object with a 'type'");
+    }
+    snprintf(problem, sizeof problem, is_text ? "a part of type '%.40s' needs a 'text'"
+                                              : "a part of type '%.40s' is not supported by this "
+                                                "server: it reads text", type);
+    return talk_refuse(talk, param, problem);
 }
 
 /* A text out of a text, of parts, or of nothing. The result is new; NULL after a refusal. */
@@ -75,7 +94,7 @@ static json_t *read_content(struct talk *talk, const json_t *content, const char
         return json_copy((json_t *)(uintptr_t)content);
     }
     if (content != NULL && !json_is_null(content) && !json_is_array(content)) {
-        (void)refuse(talk, param, "the content of a message is a text, or a list of parts");
+        (void)talk_refuse(talk, param, "the content of a message is a text, or a list of parts");
         return NULL;
     }
     json_array_foreach((json_t *)(uintptr_t)content, index, part) {
@@ -110,7 +129,7 @@ bool talk_may_list(struct talk *talk, const json_t *list, const char *param)
         return true;
     }
     snprintf(problem, sizeof problem, "'%s' must be a list", param);
-    return refuse(talk, param, problem);
+    return talk_refuse(talk, param, problem);
 }
 
 /* The assistant's message that calls are added to. */
@@ -148,8 +167,8 @@ bool talk_call(struct talk *talk, const char *id, const char *name, const json_t
     json_t *message = name != NULL && json_is_object(object) ? calling_message(talk) : NULL;
     if (message == NULL) {
         json_decref(object);
-        return refuse(talk, "tool_calls", "a tool call needs a name, and arguments that are a "
-                      "JSON object");
+        return talk_refuse(talk, "tool_calls", "a tool call needs a name, and arguments that are a "
+                           "JSON object");
     }
     return append(talk, json_object_get(message, "tool_calls"),
                   json_pack("{sssss{ssso}}", "id", id != NULL ? id : "", "type", "function",
@@ -170,7 +189,7 @@ bool talk_tool(struct talk *talk, const char *name, const char *description,
                const json_t *parameters)
 {
     if (name == NULL) {
-        return refuse(talk, "tools", "a tool needs a name");
+        return talk_refuse(talk, "tools", "a tool needs a name");
     }
     json_t *function = json_pack("{ss}", "name", name);
     if (description != NULL) {
@@ -213,8 +232,11 @@ static bool read_openai_message(struct talk *talk, const json_t *message)
     }
     bool is_system = is(role, "developer") || is(role, "system");
     if (!is_system && !is(role, "user") && !is(role, "assistant")) {
-        return refuse(talk, "messages",
-                      "the role of a message is system, developer, user, assistant or tool");
+        return talk_refuse(talk, "messages", "the role of a message is system, developer, user, "
+                           "assistant or tool");
+    }
+    if (content == NULL && !is(role, "assistant")) {
+        return talk_refuse(talk, "messages", "'content' is missing");
     }
     return talk_say(talk, is_system ? "system" : role, content, "messages") &&
            read_openai_calls(talk, json_object_get(message, "tool_calls"));
@@ -225,7 +247,8 @@ static bool read_openai_tool(struct talk *talk, const json_t *tool)
     const json_t *function = json_object_get(tool, "function");
     const char *type = json_string_value(json_object_get(tool, "type"));
     if (!is(type, "function") || !json_is_string(json_object_get(function, "name"))) {
-        return refuse(talk, "tools", "a tool is of type 'function', and its function has a name");
+        return talk_refuse(talk, "tools",
+                           "a tool is of type 'function', and its function has a name");
     }
     return append(talk, talk->tools, json_incref((json_t *)(uintptr_t)tool));
 }
@@ -235,17 +258,21 @@ bool talk_read_openai(struct talk *talk, const json_t *messages, const json_t *t
     const json_t *one;
     size_t index;
     if (!json_is_array(messages) || json_array_size(messages) == 0) {
-        return refuse(talk, "messages", "'messages' must be a list of at least one message");
+        return talk_refuse(talk, "messages", "'messages' must be a list of at least one message");
     }
     json_array_foreach((json_t *)(uintptr_t)messages, index, one) {
+        talk_at(talk, "messages", index);
         if (!read_openai_message(talk, one)) {
             return false;
         }
     }
+    talk_at(talk, NULL, 0);
     bool is_valid = talk_may_list(talk, tools, "tools");
     json_array_foreach((json_t *)(uintptr_t)tools, index, one) {
+        talk_at(talk, "tools", index);
         is_valid = is_valid && read_openai_tool(talk, one);
     }
+    talk_at(talk, NULL, 0);
     return is_valid;
 }
 
@@ -329,8 +356,8 @@ static bool demand_call(struct talk *talk, struct chat *chat)
         talk->called = tool_name(talk, 0);
     }
     if (count == 0 || (talk->called != NULL && !has_tool(talk, talk->called))) {
-        return refuse(talk, "tool_choice", "'tool_choice' demands a call of a tool that is not "
-                      "among 'tools'");
+        return talk_refuse(talk, "tool_choice", "'tool_choice' demands a call of a tool that is "
+                           "not among 'tools'");
     }
     chat->begins_call = true;
     chat->called = talk->called != NULL
@@ -347,7 +374,7 @@ static bool add_format_stop(struct talk *talk, struct wish *wish)
         return true;
     }
     if (wish->stops_count == AGX_STOP_TEXTS_MAX) {
-        return refuse(talk, "stop", "this model's chat format leaves room for 3 stop texts");
+        return talk_refuse(talk, "stop", "this model's chat format leaves room for 3 stop texts");
     }
     snprintf(wish->stops[wish->stops_count++], DOOR_STOP_BYTES, "%s", stop);
     return true;
@@ -365,8 +392,8 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
     char today[16];
     write_today(today, sizeof today);
     if (door->model.verdict == CHAT_UNKNOWN) {
-        return refuse(talk, "messages", "the model's chat template is not one that is known: use "
-                      "/v1/completions");
+        return talk_refuse(talk, "messages", "the model's chat template is not one that is known: "
+                           "use /v1/completions");
     }
     json_t *whole = json_pack("{sOsOss}", "messages", talk->messages, "tools", talk->tools, "date",
                               chat_format_has_date(door->model.format.id) ? today : "");
@@ -374,7 +401,7 @@ bool talk_prompt(struct talk *talk, struct wish *wish, struct prompt_source *sou
         return no_memory(talk);
     }
     const char *problem = conversation_read(door->conversation, whole);
-    bool is_valid = problem == NULL || refuse(talk, "messages", problem);
+    bool is_valid = problem == NULL || talk_refuse(talk, "messages", problem);
     if (is_valid) {
         struct chat *chat = &door->conversation->chat;
         chat->no_thinking = talk->no_thinking;

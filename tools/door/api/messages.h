@@ -12,11 +12,16 @@ struct talk {
     bool no_thinking;
     enum { TALK_MAY_CALL, TALK_CALLS_NONE, TALK_MUST_CALL } calls;
     const char *called;                 /* MUST_CALL: this tool, the body's text; NULL: any */
+    char place[32];                     /* what is read, such as messages[3]; empty: no list */
 };
 
 /* False: out of memory, and refused. Whatever follows, talk_end(). */
 bool talk_begin(struct talk *talk, struct request *request);
 void talk_end(struct talk *talk);
+/* What is read from here on is this item of a list of the body; NULL: of none. */
+void talk_at(struct talk *talk, const char *list, size_t index);
+/* Refuses, and says which item it is. */
+bool talk_refuse(struct talk *talk, const char *param, const char *text);
 /* A message; `content` is a text, or a list of parts of which each has a `type` and a `text`. Other
  * parts, such as images, are refused by their type. `param` is what the API calls it. */
 bool talk_say(struct talk *talk, const char *role, const json_t *content, const char *param);

@@ -45,11 +45,14 @@ static bool read_item(struct talk *talk, const json_t *item)
         return true;                            /* thoughts are not said again */
     }
     if ((type != NULL && strcmp(type, "message") != 0) || role == NULL) {
-        return request_refuse(talk->request, 400, "input",
-                              "an item of 'input' is a message, a function_call, a "
-                              "function_call_output or a reasoning");
+        return talk_refuse(talk, "input", "an item of 'input' is a message, a function_call, a "
+                           "function_call_output or a reasoning");
     }
     bool is_system = strcmp(role, "developer") == 0 || strcmp(role, "system") == 0;
+    if (!is_system && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0) {
+        return talk_refuse(talk, "input",
+                           "the role of a message is system, developer, user or assistant");
+    }
     return talk_say(talk, is_system ? "system" : role, json_object_get(item, "content"), "input");
 }
 
@@ -63,10 +66,11 @@ static bool read_tools(struct talk *talk, const json_t *tools)
     json_array_foreach((json_t *)(uintptr_t)tools, index, tool) {
         const char *type = json_string_value(json_object_get(tool, "type"));
         char text[160];
+        talk_at(talk, "tools", index);
         if (type == NULL || strcmp(type, "function") != 0) {
             snprintf(text, sizeof text, "a tool of type '%.40s' is not supported by this server",
                      type != NULL ? type : "none");
-            return request_refuse(talk->request, 400, "tools", text);
+            return talk_refuse(talk, "tools", text);
         }
         if (!talk_tool(talk, json_string_value(json_object_get(tool, "name")),
                        json_string_value(json_object_get(tool, "description")),
@@ -74,6 +78,7 @@ static bool read_tools(struct talk *talk, const json_t *tools)
             return false;
         }
     }
+    talk_at(talk, NULL, 0);
     return true;
 }
 
@@ -119,9 +124,13 @@ static bool read_talk(const struct fields *fields, struct wish *wish, struct pro
     if (is_valid && instructions != NULL) {
         is_valid = talk_say_text(&talk, "system", instructions, strlen(instructions));
     }
+    size_t kept = json_array_size(own->input) -
+                  json_array_size(json_object_get(fields->body, "input"));
     json_array_foreach(own->input, index, item) {
+        talk_at(&talk, index >= kept ? "input" : NULL, index - kept);
         is_valid = is_valid && read_item(&talk, item);
     }
+    talk_at(&talk, NULL, 0);
     is_valid = is_valid &&
                (talk.calls == TALK_CALLS_NONE ||
                 read_tools(&talk, json_object_get(fields->body, "tools"))) &&
