@@ -260,10 +260,15 @@ def test_wrong_fields_are_refused_by_name():
 
 def test_a_context_that_is_too_small_is_said_in_words_that_clients_look_for():
     with Door() as d:
-        for path, body in ((CHAT, chat("word " * 5000)), (RESPONSES, {"input": "word " * 5000}),
-                           (COMPLETIONS, {"prompt": "word", "max_tokens": 5000})):
+        for path, body, param in (
+                (CHAT, chat("word " * 5000), "messages"),
+                (CHAT, chat("word", max_completion_tokens=5000), "max_completion_tokens"),
+                (RESPONSES, {"input": "word " * 5000}, "input"),
+                (RESPONSES, {"input": "word", "max_output_tokens": 5000}, "max_output_tokens"),
+                (COMPLETIONS, {"prompt": "word " * 5000}, "prompt"),
+                (COMPLETIONS, {"prompt": "word", "max_tokens": 5000}, "max_tokens")):
             answer = d.post(path, body)
-            assert answer.status == 400
+            assert answer.status == 400 and answer.error[1] == param, answer.text
             assert answer.json["error"]["code"] == "context_length_exceeded"
         long = d.post(MESSAGES, chat("word " * 5000, max_tokens=5))
         assert long.json["error"]["message"].startswith("prompt is too long: "), long.text

@@ -122,7 +122,7 @@ bool field_format(const struct fields *fields, const json_t *format, const char 
 void wish_begin(struct wish *wish, const struct door *door)
 {
     bool has_format = door->model.format.id != CHAT_PLAIN;
-    *wish = (struct wish){.choices = 1};
+    *wish = (struct wish){.choices = 1, .prompt_name = "messages", .max_name = "max_tokens"};
     wish->call.temperature =
         has_format ? (float)door->options.door_temperature.number / 1000 : 0;
     wish->call.want_text = 1;
@@ -221,9 +221,10 @@ static struct prompt *make_prompt(struct request *request, struct prompt_source 
 
 /* In the words of OpenAI's code and of Anthropic's texts: clients that shorten their conversation
  * look for these. */
-static bool refuse_length(struct request *request, const struct prompt *prompt, uint64_t wanted,
-                          uint32_t context)
+static bool refuse_length(const struct wish *wish, struct request *request,
+                          const struct prompt *prompt, uint64_t wanted)
 {
+    uint32_t context = domain_welcome(request->door, request->domain)->context_tokens_max;
     bool is_prompt = prompt->tokens >= context;
     char text[160];
     if (is_prompt) {
@@ -234,21 +235,21 @@ static bool refuse_length(struct request *request, const struct prompt *prompt, 
                  "> %u, decrease input length or `max_tokens` and try again", prompt->tokens,
                  (unsigned long long)wanted, context);
     }
-    (void)request_refuse(request, 400, is_prompt ? "messages" : "max_tokens", text);
+    (void)request_refuse(request, 400, is_prompt ? wish->prompt_name : wish->max_name, text);
     request->refusal.code = "context_length_exceeded";
     return false;
 }
 
 /* Tokens that the answer may have. */
-static bool fit_tokens(struct request *request, const struct prompt *prompt, uint64_t wanted,
-                       uint32_t *max_tokens)
+static bool fit_tokens(struct wish *wish, struct request *request, const struct prompt *prompt,
+                       uint64_t wanted)
 {
     uint32_t context = domain_welcome(request->door, request->domain)->context_tokens_max;
     uint64_t rest = context > prompt->tokens ? context - prompt->tokens : 0;
     if (rest == 0 || wanted > rest) {
-        return refuse_length(request, prompt, wanted, context);
+        return refuse_length(wish, request, prompt, wanted);
     }
-    *max_tokens = (uint32_t)(wanted == 0 ? rest : wanted);
+    wish->call.max_tokens = (uint32_t)(wanted == 0 ? rest : wanted);
     return true;
 }
 
@@ -305,7 +306,7 @@ bool wish_make_choices(struct wish *wish, struct request *request, struct prompt
     }
     wish->call.no_bos = wish->call.parse_special = is_chat;
     uint64_t call_id = call_id_of(request);
-    bool is_valid = fit_tokens(request, prompt, max_tokens, &wish->call.max_tokens);
+    bool is_valid = fit_tokens(wish, request, prompt, max_tokens);
     for (uint32_t i = 0; is_valid && i < wish->choices; i++) {
         struct choice *choice = choice_take(request->door, request);
         if (choice == NULL) {

@@ -33,6 +33,7 @@ struct wish {
     uint32_t biases_count;
     char stops[AGX_STOP_TEXTS_MAX][DOOR_STOP_BYTES];
     uint32_t stops_count, own_stops_count;      /* with and without that of the model's form */
+    const char *prompt_name, *max_name;         /* the fields of the prompt and its max_tokens */
 };
 /* The defaults, where the API says nothing else. */
 void wish_begin(struct wish *wish, const struct door *door);

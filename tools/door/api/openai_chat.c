@@ -14,10 +14,14 @@
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-static bool read_max_tokens(const struct fields *fields, uint64_t *max_tokens)
+static bool read_max_tokens(const struct fields *fields, struct wish *wish, uint64_t *max_tokens)
 {
+    static const char newer[] = "max_completion_tokens";
+    if (json_is_integer(json_object_get(fields->body, newer))) {
+        wish->max_name = newer;
+    }
     return field_count(fields, "max_tokens", 1, INT32_MAX, max_tokens) &&
-           field_count(fields, "max_completion_tokens", 1, INT32_MAX, max_tokens);
+           field_count(fields, newer, 1, INT32_MAX, max_tokens);
 }
 
 static bool read_thinking(const struct fields *fields, struct talk *talk)
@@ -50,7 +54,7 @@ static bool read(struct request *request, const json_t *body)
     const char *name = NULL;
     uint64_t max_tokens = 0;
     bool is_valid = openai_read(request, &fields, &wish) && logprobs_read_chat(&wish, &fields) &&
-                    read_max_tokens(&fields, &max_tokens) &&
+                    read_max_tokens(&fields, &wish, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) &&
                     read_talk(&fields, &wish, &source) && program_find(request, name) &&
                     wish_make_choices(&wish, request, &source, max_tokens);

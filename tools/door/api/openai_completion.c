@@ -12,9 +12,11 @@
 #include "tools/door/request.h"
 
 /* A text, or a list of one. */
-static bool read_prompt(const struct fields *fields, struct prompt_source *source)
+static bool read_prompt(const struct fields *fields, struct wish *wish,
+                        struct prompt_source *source)
 {
     const json_t *prompt = json_object_get(fields->body, "prompt");
+    wish->prompt_name = "prompt";
     if (json_array_size(prompt) == 1) {
         prompt = json_array_get(prompt, 0);
     }
@@ -38,7 +40,7 @@ static bool read(struct request *request, const json_t *body)
                     logprobs_read_completion(&wish, &fields) &&
                     field_count(&fields, "max_tokens", 1, INT32_MAX, &max_tokens) &&
                     field_count(&fields, "best_of", 1, wish.choices, &best_of) &&
-                    read_prompt(&fields, &source) && program_find(request, NULL) &&
+                    read_prompt(&fields, &wish, &source) && program_find(request, NULL) &&
                     wish_make_choices(&wish, request, &source, max_tokens);
     buffer_free(&source.text);
     return is_valid;

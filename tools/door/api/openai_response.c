@@ -191,6 +191,8 @@ static bool read(struct request *request, const json_t *body)
         request->has_origin = true;
         memcpy(request->origin, origin, sizeof origin);
     }
+    wish.prompt_name = "input";
+    wish.max_name = "max_output_tokens";
     is_valid = is_valid && program_find(request, name) &&
                wish_make_choices(&wish, request, &source, max_tokens);
     buffer_free(&source.text);
