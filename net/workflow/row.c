@@ -135,6 +135,24 @@ static enum status admit_row(struct net_frame *frame, const struct wire_flow_row
     return STATUS_OK;
 }
 
+/* One that is longer than the tokenizer's scratch fits in no place: no row on record has to yield
+ * before that is said. */
+static enum status admit_columns(struct net_frame *frame, const struct wire_flow_row *wire)
+{
+    const struct net *net = frame->net;
+    uint32_t most = net->encoder == NULL ? net->flow_intake.literal_bytes_max : UINT32_MAX;
+    struct bytes columns = bytes_reader(wire->columns, wire->columns_bytes);
+    for (uint32_t i = 0; i < wire->columns_count; i++) {
+        struct wire_flow_text column;
+        wire_flow_column_next(&columns, &column);
+        if (column.count > most) {
+            return net_frame_fault(frame, STATUS_BAD_FLOW_SIZE, WIRE_FIELD_COLUMNS, column.count,
+                                   most);
+        }
+    }
+    return STATUS_OK;
+}
+
 /* A row with this number is there: it is answered from what is on record, if it is the same one
  * and its client is not waiting for it already. */
 static enum status answer_again(struct net_frame *frame, uint32_t index, uint32_t at)
@@ -215,6 +233,7 @@ enum status net_flow_row_intake(struct net_frame *frame)
     if (flow->state == WORKFLOW_DONE) {
         return net_frame_fault(frame, STATUS_BAD_FLOW_UNKNOWN, WIRE_FIELD_NONE, 0, 0);
     }
+    TRY(admit_columns(frame, &wire));
     TRY(place_row(frame, flow, &wire, &at));
     struct workflow_row *row = &flow->rows[at];
     row->state = WORKFLOW_ROW_GIVEN;

@@ -170,6 +170,13 @@ def test_a_column_that_can_never_fit_says_so():
         c.refused(row(1, b"word " * 200), BAD_FLOW_SIZE)
         c.send(row(1, b"word"))
         assert c.until(ROW_DONE)[1]["status"] == 0
+    with Appliance(MODEL) as a, Flows(a.tcp) as c:
+        c.open(SIMPLE, [1])
+        c.send(row(1, b"word " * 12000))
+        got = c.until(ERROR)[1]
+        assert got["status"] == BAD_FLOW_SIZE and got["found"] == 60000, got
+        assert 1024 < got["max"] < 60000, got
+        served(a)
 
 
 def test_workflows_end_with_their_connections_and_their_slots_come_back():
