@@ -10,7 +10,7 @@ import protocol
 from protocol import PARTS, digest, frame, pack, unpack
 
 INPUT, TEXT, LLM, LAMBDA = range(4)
-BAD_FLOW_OPEN, BUSY_DRAINING, BUSY_ROWS, GONE_CANCELLED = 33, 5, 11, 50
+BAD_FLOW_OPEN, BAD_FLOW_SIZE, BUSY_DRAINING, BUSY_ROWS, GONE_CANCELLED = 33, 35, 5, 11, 50
 GONE_SHUTDOWN, DEVICE_FAILED = 52, 65
 PIECE = 7                       # tokens of a VALUE, bytes of an ASK: so that there are several
 
@@ -154,10 +154,11 @@ class Flow:
 class Appliance:
     """`rows_max` may be open at once; it says that more may be with `says_rows`. `break_at`: the
     numbers of the frames after which it breaks the connection. `ends`: a number of rows, and the
-    status with which a workflow ends after them, once."""
+    status with which a workflow ends after them, once. `too_large`: a row that is refused as that,
+    and the amount that it is said to have."""
 
-    def __init__(self, rows_max=4, says_rows=None, break_at=(), ends=None):
-        self.ends = ends
+    def __init__(self, rows_max=4, says_rows=None, break_at=(), ends=None, too_large=None):
+        self.ends, self.too_large = ends, too_large
         self.rows_max, self.says_rows = rows_max, says_rows or rows_max
         self.break_at, self.frames = set(break_at), 0
         self.flows, self.graphs, self.seen, self.tasks = {}, [], [], set()
@@ -242,6 +243,11 @@ class Appliance:
         reader = Reader(rest)
         columns = [reader.take(reader.number()) for _ in range(got["columns"])]
         assert len(columns) == len(flow.graph.inputs) and reader.at == len(rest)
+        if self.too_large is not None and got["row"] == self.too_large[0]:
+            flow.writer.write(frame(protocol.ERROR, pack(
+                protocol.ERROR, status=BAD_FLOW_SIZE, frame_type=protocol.ROW, call_id=flow.id,
+                found=self.too_large[1])))
+            return
         if (len(flow.rows) >= self.rows_max or flow.ends()) and got["row"] not in flow.rows:
             flow.writer.write(frame(protocol.ERROR, pack(
                 protocol.ERROR, status=BUSY_DRAINING if flow.ends() else BUSY_ROWS,

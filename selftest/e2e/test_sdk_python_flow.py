@@ -323,6 +323,16 @@ def test_a_flow_that_is_saved_is_read_by_agx_as_it_was_built():
     assert two[:2] == ["op", "say_1_2"] and f"prompt={4 + 5 + 1}" in two, two
 
 
+def test_an_amount_in_a_refusal_is_not_taken_for_a_row():
+    for amount in (0, 1, 9):
+        try:
+            check_debate(rows_max=100, too_large=(1, amount))
+        except agentix.Refused as error:
+            assert (error.status, error.found) == ("BAD_FLOW_SIZE", amount), error
+        else:
+            raise AssertionError("a row was refused, and nothing was said")
+
+
 def test_a_row_that_cannot_be_sent_ends_the_run_with_its_error():
     async def run(client, _):
         try:

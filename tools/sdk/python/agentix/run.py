@@ -27,6 +27,8 @@ Rows = Union[Iterable[submission.Inputs], AsyncIterable[submission.Inputs]]
 OPTIONS = {"keep", "progress", "on_value", "program", "format"}
 # What an ANSWER meets when its row has gone on without it.
 TOO_LATE = ("BAD_NODE_UNKNOWN", "BAD_FLOW_UNKNOWN")
+# What says in `found` which row it is about; in others that is an amount.
+SAYS_ROW = ("BUSY_ROWS", "BUSY_DRAINING", "BAD_ROW_REUSED")
 
 
 class Row:
@@ -317,7 +319,8 @@ class Run:
         if error.frame_type == frames.FLOW_OPEN:
             if again and self.client.later(self._pauses, error, self.send):
                 return
-        elif error.frame_type == frames.ROW and error.found in self._open:
+        elif error.frame_type == frames.ROW and error.status in SAYS_ROW and \
+                error.found in self._open:
             row = self._open[error.found]
             if again and self.client.later(self._pauses, error, lambda: self._send_row(row)):
                 return
