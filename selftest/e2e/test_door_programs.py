@@ -212,6 +212,18 @@ def test_a_class_counts_though_the_first_request_was_refused():
         assert any("clerk" in line for line in d.a.text("classes").splitlines())
 
 
+def test_a_program_of_refused_requests_alone_is_not_ended_at_the_appliance():
+    with Door() as d:
+        bad = d.a.stats()["frames_bad"]
+        long = dict(BODIES[CHAT], messages=[{"role": "user", "content": "a long story " * 2000}])
+        assert d.post(CHAT, long, {"X-Agentix-Program": "a", "X-Agentix-End": "1"}).status == 400
+        assert d.post(CHAT, long, {"X-Agentix-Program": "b"}).status == 400
+        assert d.ask("DELETE", "/v1/programs/b").status == 200
+        d.right(CHAT, BODIES[CHAT], {"X-Agentix-Program": "c", "X-Agentix-End": "1"})
+        wait_for(lambda: d.a.stats()["programs_started"] == 1 and d.programs() == {}, "all ended")
+        assert d.a.stats()["frames_bad"] == bad, "the appliance refused an end"
+
+
 def test_programs_end_by_header_by_name_and_by_idleness():
     with Door("door.program_idle=1s", "door.programs=16") as d:
         d.right(CHAT, BODIES[CHAT], {"X-Agentix-Program": "long"})

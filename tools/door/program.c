@@ -88,7 +88,9 @@ static struct program *known(const struct programs *p, uint32_t domain,
 
 static void end(struct door *door, struct program *program)
 {
-    uplink_end_program(door, &door->domains[program->domain], program->id);
+    if (program->is_told) {
+        uplink_end_program(door, &door->domains[program->domain], program->id);
+    }
     program->is_used = false;
     door->programs->used--;
 }

@@ -20,6 +20,7 @@ struct program {
     uint32_t domain;
     uint32_t requests_open;
     bool has_called;                    /* what class it is of has been said, if ever it was */
+    bool is_told;                       /* the appliance has heard of it, and is told of its end */
     uint64_t used_us;
 };
 

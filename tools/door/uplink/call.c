@@ -67,6 +67,7 @@ bool call_start(struct door *door, struct choice *choice)
     }
     if (request->class_name[0] != '\0') {
         (void)agx_program_start_class(&uplink->agx, choice->call.program_id, request->class_name);
+        request->program->is_told = true;
     }
     enum agx_result result = agx_call_start(&uplink->agx, &choice->call);
     choice->waits = result == AGX_AGAIN;
@@ -82,7 +83,7 @@ bool call_start(struct door *door, struct choice *choice)
     if (result != AGX_OK) {
         return uplink_refuse(request);
     }
-    request->program->has_called = true;
+    request->program->has_called = request->program->is_told = true;
     choice->uplink = uplink;
     choice->is_open = true;
     uplink->calls[uplink->calls_open++] = choice;
