@@ -229,6 +229,7 @@ WRONG_FIELDS = [
     (RESPONSES, {"input": "x", "tools": "calc"}, "tools"),
     (COMPLETIONS, {"prompt": 1}, "prompt"), (COMPLETIONS, {"prompt": ["a", "b"]}, "prompt"),
     (COMPLETIONS, {"prompt": "a", "echo": True}, "echo"),
+    (COMPLETIONS, {"prompt": "a", "best_of": 2}, "best_of"),
     (RESPONSES, {}, "input"), (RESPONSES, {"input": "x", "background": True}, "background"),
     (RESPONSES, {"input": [{"type": "computer_call"}]}, "input[0]"),
     (RESPONSES, {"input": [{"role": "user", "content": "x"}, {"role": "wizard", "content": "x"}]},
@@ -253,6 +254,8 @@ def test_wrong_fields_are_refused_by_name():
         for body in ("", "{", "[]", '"x"', '{"messages": [}', b"\xff"):
             answer = d.post(CHAT, body)
             assert answer.status == 400 and answer.error[1] is None, answer.text
+        answer = d.post(COMPLETIONS, {"prompt": "a", "best_of": 2})
+        assert answer.error[2].startswith("'best_of' of more than 'n'"), answer.text
         answer = d.post(CHAT, chat([{"type": "text"}]))
         assert answer.error[2] == "messages[0]: a part of type 'text' needs a 'text'", answer.text
         assert d.right(CHAT, chat("Hello", unknown_field=[1], n=1, logprobs=False))

@@ -39,7 +39,10 @@ static bool read(struct request *request, const json_t *body)
     bool is_valid = openai_read(request, &fields, &wish) && fields_refuse(&fields, refused) &&
                     logprobs_read_completion(&wish, &fields) &&
                     field_count(&fields, "max_tokens", 1, INT32_MAX, &max_tokens) &&
-                    field_count(&fields, "best_of", 1, wish.choices, &best_of) &&
+                    field_count(&fields, "best_of", 1, DOOR_CHOICES_MAX, &best_of) &&
+                    (best_of <= wish.choices ||
+                     request_refuse(request, 400, "best_of", "'best_of' of more than 'n' is not "
+                                    "supported by this server")) &&
                     read_prompt(&fields, &wish, &source) && program_find(request, NULL) &&
                     wish_make_choices(&wish, request, &source, max_tokens);
     buffer_free(&source.text);
