@@ -39,7 +39,11 @@ def all_tests():
 def tests(names, long):
     if not names:
         return [(label, test) for label, test in all_tests() if is_long(test) == long]
-    return [(label, test) for label, test in all_tests()
+    every = list(all_tests())
+    strange = names - {label for label, _ in every} - {label.split(".")[0] for label, _ in every}
+    if strange:
+        sys.exit("no module and no test is named " + ", ".join(sorted(strange)))
+    return [(label, test) for label, test in every
             if label in names or label.split(".")[0] in names]
 
 
