@@ -42,6 +42,9 @@ WRONG = [                               # options of a call, and what the error 
     ({"logit_bias": {"a": 1}}, "logit_bias: token id: a whole number is needed, not 'a'"),
     ({"stop": b"x"}, "stop: texts and token ids are needed, not b'x'"),
     ({"stop": [None]}, "stop: token id: a whole number is needed, not None"),
+    ({"stop": list("abcde")}, "stop: at most 4 texts and 15 ids"),
+    ({"stop": ""}, "stop: a text has 1 to 64 bytes"),
+    ({"logit_bias": {i: 1 for i in range(65)}}, "logit_bias: at most 64 tokens"),
     ({"deadline_s": "1"}, "deadline_s: a number is needed, not '1'"),
     ({"deadline_s": -1}, "deadline_s: -1 is not within 0 to 3600 seconds"),
     ({"deadline_s": 1e9}, "deadline_s: 1000000000.0 is not within 0 to 3600 seconds"),
@@ -76,6 +79,32 @@ def test_wrong_arguments_of_a_call_are_named():
     assert not hasattr(agentix.connect(), "_repr_html_") and not hasattr(agentix.connect(), "x")
     assert refusal(lambda: agentix.connect(7411)).startswith("address: a text is needed")
     assert refusal(lambda: agentix.connect(key="secret")).startswith("key: a pair is needed")
+
+
+MESSAGES = [                            # of a conversation, and what the error says
+    ("Hello", "messages: a list of pairs of a role and a text is needed, not 'Hello'"),
+    ([], "messages: a list of pairs"), (None, "messages: a list of pairs"),
+    ([("user", "a"), ("user",)], "messages[1]: a role and a text are needed, not ('user',)"),
+    ([("user", "a"), "b"], "messages[1]: a role and a text are needed, not 'b'"),
+    ([("wizard", "a")], "messages[0]: a role is system, user or assistant, not 'wizard'"),
+    ([{"content": "a"}], "messages[0]: a role is system, user or assistant, not None"),
+    ([{"role": "user"}], "messages[0]: content: a text is needed, not None"),
+    ([{"role": "user", "content": [{"type": "text", "text": "a"}]}],
+     "messages[0]: content: a text is needed, not [{"),
+    ([("user", "a"), ("assistant", "b")], "a conversation ends with a question")]
+
+
+def test_wrong_messages_of_a_conversation_are_named():
+    with Appliance(NOISE) as a, agentix.connect(a.to) as ax, ax.program("a") as program:
+        for chat in (ax.chat, program.chat):
+            for messages, said in MESSAGES:
+                got = refusal(lambda: chat(messages, max_tokens=1))
+                assert got.startswith(said), got
+            for messages in ([("user", "a")], [{"role": "user", "content": "a"}]):
+                assert len(chat(messages, max_tokens=1).tokens) == 1
+    flow = agentix.Flow()
+    assert refusal(lambda: flow.chat([("user", ["a"])])).startswith("messages[0]: content: a text")
+    assert refusal(lambda: agentix.headers("a", "x")).startswith("thread: a whole number")
 
 
 def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():

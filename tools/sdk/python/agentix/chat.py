@@ -62,12 +62,19 @@ ROWS: Dict[str, Row] = {
 }
 
 
-def as_messages(messages: Iterable[Message]) -> Iterator[Tuple[str, str]]:
-    """(role, content) of each: pairs, or the dicts that other libraries take."""
-    for each in messages:
-        role, content = (each["role"], each["content"]) if isinstance(each, Mapping) else each
+def as_messages(messages: Iterable[Message], texts: Any = str) -> Iterator[Tuple[str, Any]]:
+    """(role, content) of each: pairs, or the dicts that other libraries take. `texts` are the types
+    that a content may have."""
+    for number, each in enumerate(messages):
+        where = f"messages[{number}]"
+        pair = [each.get("role"), each.get("content")] if isinstance(each, Mapping) else each
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(f"{where}: a role and a text are needed, not {each!r}")
+        role, content = pair
         if role not in ROLES:
-            raise ValueError(f"{role}: a role is system, user or assistant")
+            raise ValueError(f"{where}: a role is system, user or assistant, not {role!r}")
+        if not isinstance(content, texts):
+            raise TypeError(f"{where}: content: a text is needed, not {content!r}")
         yield role, content
 
 
@@ -75,6 +82,14 @@ def is_conversation(prompt: object) -> bool:
     """True when it is a list of messages; a list of token ids is none."""
     return isinstance(prompt, (list, tuple)) and len(prompt) > 0 and \
         isinstance(prompt[0], (list, tuple, Mapping))
+
+
+def conversation(messages: Any) -> Any:
+    """The messages, if they are some: a text would be sent as it is, without the model's marks."""
+    if not is_conversation(messages) and not isinstance(messages, Prompt):
+        raise TypeError("messages: a list of pairs of a role and a text is needed, not "
+                        f"{messages!r}")
+    return messages
 
 
 @dataclasses.dataclass(frozen=True)

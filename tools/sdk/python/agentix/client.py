@@ -19,7 +19,7 @@ from typing import (Any, Callable, Deque, Dict, Iterable, Optional, Protocol, Se
 
 from agentix import arguments, frames, tasks, wire
 from agentix.call import Call, Prompted, Stream
-from agentix.chat import Format, Message, Prompt
+from agentix.chat import Format, Message, Prompt, conversation
 from agentix.connection import Connection, Key, affinity_key
 from agentix.errors import Error, Lost, ProtocolError, Refused
 from agentix.program import Program
@@ -133,7 +133,7 @@ class Client:
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Call:
         """Asks for the next answer of a conversation, in the model's chat format."""
-        return self.call(messages, **options)
+        return self.call(conversation(messages), **options)
 
     def generate(self, prompt: Prompted, **options: Any) -> Stream:
         """A call as a stream of what it says: `async for`. A stream that is left, by close() or

@@ -124,7 +124,8 @@ class Flow:
              **sampling: Any) -> Node:
         """What the model says to a conversation, in its own chat format: pairs of a role and a
         text, or the dicts that other libraries take."""
-        said = [(role, str(content)) for role, content in chat.as_messages(messages)]
+        said = [(role, str(content)) for role, content in
+                chat.as_messages(messages, (str, Node, int, float))]
         self.pieces(content for _, content in said)         # checks them
         return Node(self, LLM, name, messages=said, est=est,
                     max=arguments.most_tokens(max, max_tokens),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, Optional
 
+from agentix import arguments
 from agentix.threads import Threads
 
 PROGRAM, THREAD, CLASS = "X-Agentix-Program", "X-Agentix-Thread", "X-Agentix-Class"
@@ -27,7 +28,7 @@ def headers(program: str, thread: Optional[int] = None, agent: str = "", *,
         raise ValueError("a program has a name")
     made = {PROGRAM: program}
     if thread is not None:
-        made[THREAD] = str(thread)
+        made[THREAD] = str(arguments.whole("thread", thread))
     if agent:
         made[CLASS] = agent
     if end:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Set
 
 from agentix import arguments, frames, wire
 from agentix.call import Call, Prompted, Reply, Stream
-from agentix.chat import Message
+from agentix.chat import Message, conversation
 from agentix.errors import Error, Lost
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Program:
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Call:
         """Asks for the next answer of a conversation, in the model's chat format."""
-        return self.call(messages, **options)
+        return self.call(conversation(messages), **options)
 
     def generate(self, prompt: Prompted, **options: Any) -> Stream:
         """As Client.generate(), in this program."""

@@ -71,11 +71,11 @@ class Sampling:
         if self.seed is not None:
             self._set("seed", arguments.whole("seed", self.seed, arguments.U64))
         if len(self.stop_ids) > STOP_IDS_MAX or len(self.stop_texts) > STOP_TEXTS_MAX:
-            raise ValueError(f"at most {STOP_TEXTS_MAX} stop texts and {STOP_IDS_MAX} stop ids")
+            raise ValueError(f"stop: at most {STOP_TEXTS_MAX} texts and {STOP_IDS_MAX} ids")
         if any(not 1 <= len(text) <= STOP_BYTES_MAX for text in self.stop_texts):
-            raise ValueError(f"a stop text has 1 to {STOP_BYTES_MAX} bytes")
+            raise ValueError(f"stop: a text has 1 to {STOP_BYTES_MAX} bytes")
         if len(self.logit_bias) > BIASES_MAX:
-            raise ValueError(f"at most {BIASES_MAX} biases")
+            raise ValueError(f"logit_bias: at most {BIASES_MAX} tokens")
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
