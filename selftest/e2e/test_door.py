@@ -304,6 +304,12 @@ def test_refusals_of_messages_have_their_own_shape():
 def test_paths_methods_and_lengths_that_are_wrong_have_their_status():
     with Door("door.body_bytes=4096") as d:
         assert d.ask("GET", "/nonsense").status == 404
+        for path, hints in (("/v1/embeddings", False), ("/chat/completions", True),
+                            ("/v1/v1/messages", True)):
+            none = d.post(path, "{}")
+            assert none.status == 404 and none.error[2].startswith(
+                "this server has no endpoint POST " + path), none.text
+            assert ("base URL" in none.error[2]) == hints, none.text
         assert d.ask("GET", "/v1/models/other").status == 404
         assert d.ask("GET", "/v1/responses/resp_none").status == 404
         assert d.ask("DELETE", "/v1/programs/none").status == 404

@@ -173,8 +173,16 @@ void request_name_model(struct request *request, const char *name)
     request->model[count] = '\0';
 }
 
-static const char no_endpoint[] = "no such endpoint; the base URL of OpenAI's clients ends in /v1, "
-                                  "that of Anthropic's does not";
+/* A path that a wrong base URL makes, or one of what there is not, such as embeddings. */
+static void refuse_path(struct request *request, const char *method, const char *path)
+{
+    bool has_base = strncmp(path, "/v1/", 4) == 0 && strncmp(path, "/v1/v1/", 7) != 0;
+    char text[240];
+    snprintf(text, sizeof text, "this server has no endpoint %.16s %.80s%s", method, path,
+             has_base ? "" : "; the base URL of OpenAI's clients ends in /v1, that of Anthropic's "
+                             "does not");
+    (void)request_refuse(request, 404, NULL, text);
+}
 
 struct request *request_take(struct door *door, const char *method, const char *path)
 {
@@ -191,10 +199,13 @@ struct request *request_take(struct door *door, const char *method, const char *
     request->endpoint = endpoint_find(method, path, request->methods);
     name_request(request);
     door->stats.requests++;
+    if (request->endpoint == NULL && request->methods[0] == '\0') {
+        refuse_path(request, method, path);
+        return request;
+    }
     if (request->endpoint == NULL) {
-        bool is_path = request->methods[0] != '\0';
         snprintf(text, sizeof text, "this endpoint takes %s", request->methods);
-        (void)request_refuse(request, is_path ? 405 : 404, NULL, is_path ? text : no_endpoint);
+        (void)request_refuse(request, 405, NULL, text);
         return request;
     }
     request->dialect = request->endpoint->dialect;
