@@ -4,6 +4,7 @@
 Method: wrong values against a client; programs that never call close(), in processes of their own.
 """
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -105,6 +106,25 @@ def test_wrong_messages_of_a_conversation_are_named():
     flow = agentix.Flow()
     assert refusal(lambda: flow.chat([("user", ["a"])])).startswith("messages[0]: content: a text")
     assert refusal(lambda: agentix.headers("a", "x")).startswith("thread: a whole number")
+
+
+def test_a_stream_of_a_program_ends_when_its_conversation_is_wrong():
+    async def body(to):
+        noise = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: noise.append(what))
+        async with agentix.connect(to) as ax, ax.program("a") as program:
+            for use in (program.generate, program.call):
+                try:
+                    async for _ in use([("wizard", "a")]):
+                        raise AssertionError("something was said")
+                    raise AssertionError("it was taken")
+                except ValueError as error:
+                    assert "messages[0]: a role is" in str(error), error
+        gc.collect()
+        await asyncio.sleep(0)
+        assert not noise, noise
+    with Appliance(NOISE) as a:
+        asyncio.run(asyncio.wait_for(body(a.to), HANG_S))
 
 
 def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():

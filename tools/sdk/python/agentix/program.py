@@ -99,7 +99,7 @@ class Program:
         self._open.discard(call)
         try:
             self.totals = self.totals.plus(call.reply)
-        except Error:
+        except Exception:                       # Error, or what its caller gave wrongly
             pass                                # it failed, and its caller knows
 
     # ---- the end ---------------------------------------------------------------------------------
