@@ -149,6 +149,8 @@ def test_wrong_arguments_of_a_flow_are_named_and_no_file_is_emptied():
     for begin in (flow.run, flow.profile):
         for client in (agentix.connect(), None, "127.0.0.1:7411"):
             assert "async with agentix.connect()" in refusal(lambda: begin(client, []), TypeError)
+        for rows in ("hello", {"q": "hello"}, None, 5):
+            assert refusal(lambda: begin(None, rows)).startswith("rows: a list of rows"), rows
         assert refusal(lambda: begin(None, [], keeps=1)) == \
             f"Flow.{begin.__name__}() has no argument keeps; is keep meant?"
     with tempfile.TemporaryDirectory() as folder:

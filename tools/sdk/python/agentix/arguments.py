@@ -8,7 +8,7 @@ import difflib
 import inspect
 import math
 import os
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable, Mapping, Optional
 
 U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 CLASS_BYTES = 32
@@ -80,6 +80,13 @@ def token_ids(name: str, value: Any) -> list[int]:
         raise TypeError(f"{name}: a text, token ids or a conversation is needed, not {value!r}")
     label = f"{name}: token id"
     return [whole(label, each) for each in value]
+
+
+def rows(value: Any) -> None:
+    """One row is none, though it can be gone through: by its characters, or its columns."""
+    if isinstance(value, (str, bytes, Mapping)) or not (hasattr(value, "__iter__") or
+                                                        hasattr(value, "__aiter__")):
+        raise TypeError(f"rows: a list of rows is needed, not {value!r}")
 
 
 def class_name(name: str, value: str) -> str:

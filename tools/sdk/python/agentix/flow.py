@@ -186,6 +186,7 @@ class Flow:
         if not self.outputs:
             raise ValueError("a flow needs an output")
         arguments.known(Flow.run, options, OPTIONS)
+        arguments.rows(rows)
         from agentix.sync import SyncClient     # which knows flows
         if isinstance(client, SyncClient):
             return client.run(self, rows, **options)
@@ -202,6 +203,7 @@ class Flow:
         """Runs the flow with every operator as an output and sets `est` of each to the mean length
         of its values, by which the appliance orders calls. Gives {name: est}, awaited as run()."""
         arguments.known(Flow.profile, options, OPTIONS)
+        arguments.rows(rows)
         from agentix.sync import SyncClient
         if isinstance(client, SyncClient):
             return client.profile(self, rows, **options)
