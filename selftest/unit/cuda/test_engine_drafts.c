@@ -179,23 +179,23 @@ static void run_together(struct drafted_call *batch, uint32_t s, bool as_the_cpu
     }
 }
 
-static void check_type(enum gguf_type type, bool halves, enum products products)
+static void check_type(enum gguf_type type, bool halves, enum products products, uint32_t count)
 {
     struct model_shape shape = tiny_shape(type, false);
     tiny_make_shape(&tiny, &shape, type, 7);
     pair_start(halves, products);
     agreed = refused = 0;
-    for (uint32_t i = 0; i < CALLS; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         draw_call(&calls[i]);
         run_call_alone(&calls[i]);
     }
-    for (uint32_t i = 0; i < CALLS; i += TOGETHER) {
+    for (uint32_t i = 0; i < count; i += TOGETHER) {
         for (uint32_t s = 0; s < STEPS; s++) {
             run_together(&calls[i], s, type == GGUF_F32 && !halves && products == OWN);
         }
     }
     print_message("%s: %u agreed, %u drafts refused\n", gguf_type_name(type), agreed, refused);
-    assert_true(agreed > 50 && refused > 20);
+    assert_true(agreed > 2 * count && refused > count / 2);
     pair_stop();
 }
 
@@ -203,11 +203,11 @@ static void test_drafts_change_no_bit(void **state)
 {
     (void)state;
     random_state = 1;
-    check_type(GGUF_F32, false, OWN);
-    check_type(GGUF_F32, true, LIBRARY);
-    check_type(GGUF_F16, true, OWN);
-    check_type(GGUF_Q8_0, true, OWN);
-    check_type(GGUF_Q4_K, true, OWN);
+    check_type(GGUF_F32, false, OWN, CALLS);
+    check_type(GGUF_F32, true, LIBRARY, CALLS / 4);     /* the soft GPU takes its time */
+    check_type(GGUF_F16, true, OWN, CALLS / 4);
+    check_type(GGUF_Q8_0, true, OWN, CALLS / 4);
+    check_type(GGUF_Q4_K, true, OWN, CALLS / 4);
 }
 
 /* A row that ends gives its own place to a standby; the places of its drafts stay empty. */
