@@ -136,6 +136,35 @@ static void test_calls_of_a_full_program_wait_for_the_end_of_others(void **state
     finish();
 }
 
+/* The first is refused while the second is on its way, and would wait for its end. */
+static void test_no_call_waits_for_one_that_is_refused_too(void **state)
+{
+    struct request *requests[2];
+    begin();
+    connect_once();
+    rig_header("X-Agentix-Program", "wide");
+    for (uint32_t i = 0; i < 2; i++) {
+        requests[i] = rig_ask(CHAT, question);
+        assert_int_equal(take_frame(), WIRE_CALL);
+    }
+    say_busy(requests[0], STATUS_BUSY_CALLS_OF_PROG, 2);
+    run_to_open(1);
+    assert_int_equal(requests[0]->state, REQUEST_WAITING);
+    say_busy(requests[1], STATUS_BUSY_CALLS_OF_PROG, 2);
+    run_to_open(0);
+    assert_int_equal(requests[1]->status, 429);
+    assert_int_equal(rig.uplinks[0].calls_open, 1); /* once more: nothing here is in its way */
+    assert_int_equal(take_frame(), WIRE_CALL);
+    say_busy(requests[0], STATUS_BUSY_CALLS_OF_PROG, 2);
+    run_to_open(0);
+    assert_int_equal(requests[0]->status, 429);
+    for (uint32_t i = 0; i < 2; i++) {
+        request_free(requests[i]);
+    }
+    rig_no_headers();
+    finish();
+}
+
 static void test_a_call_of_a_program_that_others_fill_is_refused(void **state)
 {
     begin();
@@ -233,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_wait_while_the_appliance_does_not_read),
         cmocka_unit_test(test_calls_of_a_full_program_wait_for_the_end_of_others),
+        cmocka_unit_test(test_no_call_waits_for_one_that_is_refused_too),
         cmocka_unit_test(test_a_call_of_a_program_that_others_fill_is_refused),
         cmocka_unit_test(test_drained_sends_calls_to_the_one_at_the_same_address),
         cmocka_unit_test(test_drained_without_another_refuses_what_it_sends_away),

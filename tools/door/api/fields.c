@@ -85,7 +85,7 @@ bool field_text(const struct fields *fields, const char *name, const char **valu
 
 static bool says_nothing(const json_t *json)
 {
-    return json == NULL || json_is_false(json) ||
+    return json == NULL || json_is_null(json) || json_is_false(json) ||
            (json_is_number(json) && json_number_value(json) == 0) ||
            (json_is_string(json) && json_string_length(json) == 0) ||
            (json_is_array(json) && json_array_size(json) == 0) ||
@@ -108,8 +108,7 @@ bool field_format(const struct fields *fields, const json_t *format, const char 
 {
     const char *type = json_string_value(json_object_get(format, "type"));
     char text[160];
-    if (says_nothing(format) || json_is_null(format) ||
-        (type != NULL && strcmp(type, "text") == 0)) {
+    if (says_nothing(format) || (type != NULL && strcmp(type, "text") == 0)) {
         return true;
     }
     snprintf(text, sizeof text, "'%s' of another type than 'text' is not supported by this server: "

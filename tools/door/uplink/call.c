@@ -127,7 +127,8 @@ static uint32_t count_open(const struct door *door, const struct choice *choice)
     return open;
 }
 
-/* Where others have calls of the program, too, the limit is reached by fewer from here. */
+/* Where others have calls of the program, too, the limit is reached by fewer from here. What is
+ * open may be refused yet: then there is one fewer, and this call is tried again. */
 bool call_waits_for_program(struct door *door, struct choice *choice, uint64_t most)
 {
     uint32_t open = count_open(door, choice);
@@ -139,9 +140,8 @@ bool call_waits_for_program(struct door *door, struct choice *choice, uint64_t m
 /* Of those that wait for their program and may be sent, the first; NULL: there is none. */
 static struct choice *first_due(const struct door *door, const struct domain *domain)
 {
-    uint64_t each = door->options.door_calls.number;
-    struct choice *first = NULL, *choices = &door->choices[domain->index * each];
-    for (uint64_t i = 0; i < each; i++) {
+    struct choice *first = NULL, *choices = choices_of(door, domain);
+    for (uint64_t i = 0; i < door->options.door_calls.number; i++) {
         struct choice *choice = &choices[i];
         bool waits = choice->is_used && choice->program_max > 0 && !choice->request->has_left;
         if (waits && (first == NULL || choice->turn < first->turn) &&

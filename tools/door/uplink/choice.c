@@ -5,8 +5,7 @@
 
 #include "tools/door/answer.h"
 
-/* Those of a domain: [door.calls]. */
-static struct choice *choices_of(struct door *door, const struct domain *domain)
+struct choice *choices_of(const struct door *door, const struct domain *domain)
 {
     return &door->choices[domain->index * door->options.door_calls.number];
 }

@@ -4,6 +4,8 @@
  * domain. uplink.h sends its call. */
 #include "tools/door/door.h"
 
+/* Those of a domain: [door.calls]. */
+struct choice *choices_of(const struct door *door, const struct domain *domain);
 /* One for a call of the request's domain; NULL: as many as there may be are open. */
 struct choice *choice_take(struct door *door, struct request *request);
 /* Gives it back; its call must not be open. */

@@ -246,6 +246,7 @@ void uplink_close(struct uplink *uplink, struct choice *choice)
         at++;
     }
     uplink->calls[at] = uplink->calls[--uplink->calls_open];
+    uplink->domain->call_ended = true;
     choice->is_open = false;
     if (choice->request == NULL) {
         choice_free(choice);
@@ -263,7 +264,6 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
     door->stats.prompt_tokens += event->prompt_tokens;
     door->stats.cached_tokens += event->cached_tokens;
     door->stats.generated_tokens += event->generated_tokens;
-    choice->uplink->domain->call_ended = true;
     uplink_close(choice->uplink, choice);
     if (request != NULL) {
         request_ended(choice);
