@@ -31,12 +31,14 @@ def spare(*pids):
 
 def eat_until_dead(group, victim):
     """In a child, in the group: takes memory until the victim is dead, and gives it back. It may
-    take too much before it sees that death, and then it is the next whom the kernel kills."""
+    take too much before it sees that death, and then it is the next whom the kernel kills. What it
+    has is private: the kernel takes that back before it looks for another to kill, but not what is
+    shared, which goes when the process does."""
     prefer(os.getpid(), 500)
     group.enter()
     eaten = []
     while is_alive(victim) and len(eaten) * STEP_BYTES < 2 * LIMIT_BYTES:
-        eaten.append(mmap.mmap(-1, STEP_BYTES))
+        eaten.append(mmap.mmap(-1, STEP_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         for at in range(0, STEP_BYTES, mmap.PAGESIZE):
             eaten[-1][at] = 1
 
