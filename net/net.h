@@ -188,6 +188,7 @@ struct net {
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
     uint32_t open_count;            /* connections that are open */
     uint64_t due_us;                /* no deadline of a connection is earlier */
+    uint64_t polled_us;             /* the pass before: what had come until then has been read */
     uint32_t preauth_first, preauth_last, preauth_count;
     struct quota quota;             /* connections that have authenticated */
     struct net_key *keys;           /* [limits.keys] */

@@ -199,6 +199,26 @@ static void test_on_loopback_silence_yields_before_a_word(void **state)
     assert_int_equal(f->net.preauth_count, 3);
 }
 
+/* The appliance was away for longer than anybody's time: who spoke meanwhile keeps his place. */
+static void test_words_that_are_not_read_yet_keep_their_place(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t peers[3];
+    for (int i = 0; i < 3; i++) {
+        peers[i] = knock(f, 0);
+    }
+    f->fake.now_us += 5 * YIELDS_LOOPBACK_US;
+    uint32_t next = fake_client_connect(&f->fake, NET_LISTENER_TCP);
+    fixture_pass(f);
+    assert_false(is_accepted(f, next));
+    for (int i = 0; i < 3; i++) {
+        admit(f, peers[i]);
+    }
+    fixture_passes(f, 2);
+    assert_true(is_accepted(f, next));
+    assert_int_equal(f->stats.connections_displaced, 0);
+}
+
 static void test_admitted_and_local_users_do_not_notice_a_full_preauth(void **state)
 {
     struct fixture *f = *state;
@@ -253,6 +273,7 @@ int main(void)
         T(test_loopback_is_one_address_for_many),
         T(test_silence_on_loopback_holds_up_no_handshake_for_long),
         T(test_on_loopback_silence_yields_before_a_word),
+        T(test_words_that_are_not_read_yet_keep_their_place),
         T(test_admitted_and_local_users_do_not_notice_a_full_preauth),
         T(test_table_full_of_admitted_clients_refuses_others),
         T(test_preauth_that_does_not_read_its_refusal_keeps_its_place_in_the_count),
