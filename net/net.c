@@ -260,10 +260,11 @@ static void turn_away(struct net *net, int32_t handle, const struct world_peer *
 }
 
 /* A place among the connections that have not authenticated; false, with the reason, if none. */
-static bool make_place(struct net *net, const struct world_peer *peer, struct wire_fault *fault)
+static bool make_place(struct net *net, const struct world_peer *peer, struct wire_fault *fault,
+                       uint64_t now_us)
 {
     uint32_t yields;
-    if (!net_preauth_admit(net, peer, &yields, fault)) {
+    if (!net_preauth_admit(net, peer, now_us, &yields, fault)) {
         return false;
     }
     if (yields != NET_CONNECTION_NONE) {
@@ -274,7 +275,8 @@ static bool make_place(struct net *net, const struct world_peer *peer, struct wi
 }
 
 /* False, with the reason, for a peer that gets no slot. */
-static bool admit_peer(struct net *net, const struct world_peer *peer, struct wire_fault *fault)
+static bool admit_peer(struct net *net, const struct world_peer *peer, struct wire_fault *fault,
+                       uint64_t now_us)
 {
     uint32_t connections = net->settings.limits->connections;
     if (!net_auth_allows(net, peer)) {
@@ -285,7 +287,7 @@ static bool admit_peer(struct net *net, const struct world_peer *peer, struct wi
     if (peer->kind == WORLD_PEER_LOCAL && net->open_count < connections) {
         return net_connection_fits(net, net_auth_domain(peer), fault);
     }
-    if (peer->kind != WORLD_PEER_LOCAL && !make_place(net, peer, fault)) {
+    if (peer->kind != WORLD_PEER_LOCAL && !make_place(net, peer, fault, now_us)) {
         return false;
     }
     *fault = (struct wire_fault){.status = STATUS_BUSY_CONNECTIONS,
@@ -315,7 +317,7 @@ static bool accept_one(struct net *net, uint32_t index, uint64_t now_us)
     if (net_proxy_is_due(net, &peer)) {
         peer.kind = WORLD_PEER_LOOPBACK;        /* an address that many clients share */
     }
-    if (admit_peer(net, &peer, &fault)) {
+    if (admit_peer(net, &peer, &fault, now_us)) {
         net_connection_open(net, handle, &peer, net_auth_domain(&peer), now_us);
     } else {
         turn_away(net, handle, &peer, &fault, now_us);

@@ -10,8 +10,9 @@
  *
  * Which one yields: of those that have had their time the oldest that has said nothing, else the
  * oldest. Their time is 1/SHARE of the handshake's; on loopback, where a round trip takes
- * microseconds, at most LOOPBACK_US since the last word. It counts to the pass before this one:
- * while the appliance itself was kept from the CPU, a word may have come that is not read yet.
+ * microseconds, at most LOOPBACK_US since the last word. So short a time counts to the pass before
+ * this one: while the appliance itself was kept from the CPU, a word may have come that is not read
+ * yet.
  *
  * If the newcomer were refused instead, a few silent connections could keep all others out for
  * good. If the oldest were closed at once, a flood could close each honest handshake before its
@@ -82,9 +83,15 @@ static uint64_t yields_us(const struct net *net, uint32_t index)
     return connection->active_us + (time_us < LOOPBACK_US ? time_us : LOOPBACK_US);
 }
 
+static bool has_had_its_time(const struct net *net, uint32_t index, uint64_t now_us)
+{
+    bool is_remote = net->connections[index].peer_kind == WORLD_PEER_REMOTE;
+    return yields_us(net, index) <= (is_remote ? now_us : net->polled_us);
+}
+
 /* The connection whose place is taken next; NET_CONNECTION_NONE: none has had its time, and `us`
  * says when the first will have. */
-static uint32_t find_yielding(const struct net *net, uint64_t *us)
+static uint32_t find_yielding(const struct net *net, uint64_t now_us, uint64_t *us)
 {
     uint32_t oldest = NET_CONNECTION_NONE;
     *us = UINT64_MAX;
@@ -92,11 +99,12 @@ static uint32_t find_yielding(const struct net *net, uint64_t *us)
          at = net->connections[at].preauth_next) {
         uint64_t at_us = yields_us(net, at);
         bool is_silent = net->connections[at].state != NET_CHALLENGED;
+        bool may_yield = has_had_its_time(net, at, now_us);
         *us = at_us < *us ? at_us : *us;
-        if (at_us <= net->polled_us && is_silent) {
+        if (may_yield && is_silent) {
             return at;
         }
-        oldest = at_us <= net->polled_us && oldest == NET_CONNECTION_NONE ? at : oldest;
+        oldest = may_yield && oldest == NET_CONNECTION_NONE ? at : oldest;
     }
     return oldest;
 }
@@ -107,7 +115,7 @@ uint64_t net_preauth_free_us(const struct net *net, uint64_t now_us)
     if (net->preauth_count < net->settings.limits->preauth) {
         return 0;
     }
-    if (find_yielding(net, &free_us) != NET_CONNECTION_NONE) {
+    if (find_yielding(net, now_us, &free_us) != NET_CONNECTION_NONE) {
         return 0;
     }
     return free_us > now_us ? free_us : now_us;     /* now: in the next pass */
@@ -129,14 +137,14 @@ static uint32_t first_from(const struct net *net, uint64_t address, uint32_t *co
     return first;
 }
 
-bool net_preauth_share(const struct net *net, const struct world_peer *peer, uint32_t *yields,
-                       struct wire_fault *fault)
+bool net_preauth_share(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+                       uint32_t *yields, struct wire_fault *fault)
 {
     uint32_t share = net->settings.limits->preauth_per_address, count = 0;
     uint32_t first = peer->kind == WORLD_PEER_REMOTE ? first_from(net, peer->address, &count)
                                                      : NET_CONNECTION_NONE;
     *yields = NET_CONNECTION_NONE;
-    if (count >= share && yields_us(net, first) > net->polled_us) {
+    if (count >= share && !has_had_its_time(net, first, now_us)) {
         *fault = (struct wire_fault){.status = STATUS_BUSY_PREAUTH,
                                      .field = WIRE_FIELD_CONNECTION,
                                      .found = count,
@@ -147,15 +155,15 @@ bool net_preauth_share(const struct net *net, const struct world_peer *peer, uin
     return true;
 }
 
-bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint32_t *yields,
-                       struct wire_fault *fault)
+bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+                       uint32_t *yields, struct wire_fault *fault)
 {
-    if (!net_preauth_share(net, peer, yields, fault)) {
+    if (!net_preauth_share(net, peer, now_us, yields, fault)) {
         return false;
     }
     if (*yields == NET_CONNECTION_NONE && net->preauth_count == net->settings.limits->preauth) {
         uint64_t us;
-        *yields = find_yielding(net, &us);
+        *yields = find_yielding(net, now_us, &us);
         ASSERT(*yields != NET_CONNECTION_NONE);
     }
     return true;

@@ -12,9 +12,9 @@ uint64_t net_preauth_free_us(const struct net *net, uint64_t now_us);
 /* True when the peer, which was accepted because net_preauth_free_us() was 0, may have a place;
  * the caller closes connection `yields` for it, unless that is NET_CONNECTION_NONE. False when
  * others from its address have not had their time: `fault` says how many there may be. */
-bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint32_t *yields,
-                       struct wire_fault *fault);
+bool net_preauth_admit(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+                       uint32_t *yields, struct wire_fault *fault);
 /* The same for a client that a load balancer names, whose connection has its place already: what
  * counts is its address alone. */
-bool net_preauth_share(const struct net *net, const struct world_peer *peer, uint32_t *yields,
-                       struct wire_fault *fault);
+bool net_preauth_share(const struct net *net, const struct world_peer *peer, uint64_t now_us,
+                       uint32_t *yields, struct wire_fault *fault);

@@ -103,13 +103,13 @@ uint32_t net_proxy_due_bytes(const struct net_connection *connection)
 
 /* The client is known now; false when others from its address have not had their time. */
 static bool admit_client(struct net *net, uint32_t index, const uint8_t ip[16],
-                         struct wire_fault *fault)
+                         struct wire_fault *fault, uint64_t now_us)
 {
     struct net_connection *connection = &net->connections[index];
     struct world_peer client;
     uint32_t yields;
     config_peer_from_ip(&client, ip);
-    if (!net_preauth_share(net, &client, &yields, fault)) {
+    if (!net_preauth_share(net, &client, now_us, &yields, fault)) {
         return false;
     }
     if (yields != NET_CONNECTION_NONE) {
@@ -156,7 +156,7 @@ void net_proxy_take(struct net *net, uint32_t index, uint64_t now_us)
     connection->state = NET_GREETING;
     if (header.kind == NET_PROXY_CLIENT) {
         memcpy(connection->ip, header.ip, sizeof connection->ip);
-        if (!admit_client(net, index, header.ip, &fault)) {
+        if (!admit_client(net, index, header.ip, &fault, now_us)) {
             turn_away(net, index, &fault, now_us);
         }
     }

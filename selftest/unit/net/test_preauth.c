@@ -145,6 +145,11 @@ static void test_one_address_has_its_share_and_is_told_to_come_again(void **stat
     assert_false(fake_client_is_closed(&f->fake, second));
     assert_false(fake_client_is_closed(&f->fake, other));
     assert_int_equal(f->stats.connections_preauth, 3);
+    fixture_sleep(f, YIELDS_US - 1);
+    f->fake.now_us += YIELDS_US;                        /* nothing has woken the appliance since */
+    knock(f, 1);
+    assert_true(fake_client_is_closed(&f->fake, second));
+    assert_int_equal(f->stats.connections_refused, 1);
 }
 
 static void test_loopback_is_one_address_for_many(void **state)
