@@ -33,7 +33,7 @@ struct sim_client {
     bool is_silent;                 /* an attacker that says nothing */
     uint32_t blamed;                /* cores that died while they acted on its frames */
     bool excused;                   /* it has given the server a reason to close the connection */
-    bool is_shut_out;               /* its key was not known, since it has connected */
+    bool is_shut_out;               /* it was not to be let in, since it has connected */
     uint32_t connects;              /* so far */
     bool has_session;               /* with calls that go on over the next connection */
     uint64_t resend_us;             /* until then it does not send its calls again */

@@ -247,6 +247,7 @@ void sim_build_loop(struct sim *sim)
     config_quotas_fill(&sim->quotas, settings.keys, &sim->limits);
     SIM_REQUIRE(sim, config_access_fill(&settings.access, &sim->options, 0, &error) == STATUS_OK,
                 INVARIANT_WORLD, "%s", error.text);
+    config_access_admit(&settings.access, &sim->admission.access);
     loop_init(&sim->loop, &settings, &sim->world, &sim->arena);
     SIM_REQUIRE(sim, sim->arena.used_bytes == sim->arena.size_bytes &&
                          kept.used_bytes == kept.size_bytes,

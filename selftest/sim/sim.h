@@ -126,7 +126,8 @@ struct sim {
     struct limits limits;
     struct config_prefixes prefixes;
     struct config_keys keys;        /* where clients on TCP have one; else there are none */
-    struct config_admission admission;      /* what the appliance knows of them */
+    struct config_admission admission;      /* what the appliance knows of them, and of users */
+    bool admits_some;               /* not all of them */
     struct quotas quotas;           /* of the accounts */
     uint32_t prefix_tokens[CONFIG_PREFIXES_MAX][SIM_CONTEXT_MAX];
     struct fake_declared declared;

@@ -103,6 +103,7 @@ int32_t sim_accept(void *self, int32_t listener, struct world_peer *who)
         return WORLD_EFULL;
     }
     sim->peers[peer].accepted = sim->peers[peer].is_held = true;
+    sim->peers[peer].by_group = sim_comes_by_group(sim, &sim->clients[sim->peers[peer].client]);
     *who = sim->peers[peer].who;
     sim->counts.accepts += is_counted(&sim->peers[peer]);
     return (int32_t)(SIM_LISTENERS + peer);

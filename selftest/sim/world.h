@@ -36,6 +36,7 @@ struct sim_peer {                   /* both ends of one connection */
     uint32_t client, listener;
     struct world_peer who;
     uint32_t again;                 /* transfers that still fail with EAGAIN */
+    bool by_group;                  /* accepted while one of its groups was let in */
     bool is_held;                   /* the server has a handle; */
     bool is_kept;                   /* so has the world, for the successor of a core that dies, */
     bool is_in_doubt;               /* which cannot know whether a transfer has happened */

@@ -142,7 +142,8 @@ static bool take_error(struct sim *sim, uint32_t client, const struct wire_error
     if (frame->closes) {
         bool is_busy = own->state == SIM_GREETING && status_class(fault->status) ==
                                                          STATUS_CLASS_BUSY;
-        REQUIRE(is_busy || (own->excused && fault->status == STATUS_GONE_DEADLINE),
+        bool is_shut_out = own->is_shut_out && fault->status == STATUS_BAD_AUTH;
+        REQUIRE(is_busy || is_shut_out || (own->excused && fault->status == STATUS_GONE_DEADLINE),
                 "client %u: %s", client, frame->text);
         return false;
     }

@@ -66,10 +66,12 @@ uint32_t sim_tenants_worst(void);
 
 /* tenants/reload.c */
 void sim_admit_all(struct sim *sim);
-/* Other keys, for a core that takes over. */
+/* Other keys and users, for a core that takes over. */
 void sim_draw_admission(struct sim *sim);
-/* True when the client's key is not known to the appliance. */
+/* True when neither the client's key nor its user is known to the appliance, as the case may be. */
 bool sim_is_shut_out(const struct sim *sim, const struct sim_client *client);
-/* Called before each pass, which may be told of other keys; and after it. */
+/* True when a group of the client's user would let it in now. */
+bool sim_comes_by_group(const struct sim *sim, const struct sim_client *client);
+/* Called before each pass, which may be told of other keys and users; and after it. */
 void sim_may_reload(struct sim *sim);
 void sim_reload_end(struct sim *sim);
