@@ -2,9 +2,10 @@
 """Runs the end-to-end tests: every function test_* of the modules test_*.py, each in a process of
 its own, as many at a time as there are CPUs.
 
-usage: run.py [--jobs N] [--long] [NAME...]
+usage: run.py [--jobs N] [--long] [--stalls MS] [NAME...]
     a NAME is a module (`serve`) or a test (`serve.test_x`); without one, all tests run that are
-    not marked as long, or, with --long, those that are
+    not marked as long, or, with --long, those that are; with --stalls the machine stands still for
+    up to so many milliseconds now and then (stalls.py; it takes the right to real-time priority)
 
 A test's output appears when it has ended, above its line. A test that raises Skip is counted as
 skipped and says why. The last lines say again what the tests that failed said, and sum up.
@@ -21,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from skip import Skip, is_long  # noqa: E402
+from stalls import Stalls  # noqa: E402
 
 PASSED, FAILED, SKIPPED = 0, 1, 2       # exit status of a test's process
 
@@ -119,9 +121,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--stalls", type=int, metavar="MS")
     parser.add_argument("names", nargs="*")
     words = parser.parse_args()
+    stalls = Stalls(words.stalls) if words.stalls else None
     (passed, failed, skipped), failures = run_all(tests(set(words.names), words.long), words.jobs)
+    if stalls is not None:
+        stalls.end()
     for text in failures:
         print("again: " + text)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
