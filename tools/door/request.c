@@ -38,10 +38,11 @@
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* Of those that were sent the appliance has a last word to say yet. */
 static void cancel_all(struct request *request)
 {
     for (uint32_t i = 0; i < request->choices_count; i++) {
-        uplink_cancel(request->choices[i]);
+        request->choices_open -= call_cancel(request->choices[i]);
     }
 }
 
@@ -77,6 +78,12 @@ static void keep_whole(struct request *request, uint64_t before)
 static bool is_over(const struct request *request)
 {
     return request->state == REQUEST_ANSWERED || request->has_left;
+}
+
+bool request_needs_calls(const struct request *request)
+{
+    bool streams = request->state == REQUEST_STREAMING;
+    return !is_over(request) && (streams || request->refusal.status == 0);
 }
 
 static void add_json(struct request *request, json_t *json)
@@ -384,6 +391,14 @@ static void conclude(struct request *request)
     http_wake(request);
 }
 
+/* After a refusal: without one choice there is no whole answer. Those of a stream go on. */
+static void end_whole(struct request *request)
+{
+    if (request->state == REQUEST_WAITING) {
+        cancel_all(request);
+    }
+}
+
 /* A request that goes on from this answer is of the same program. */
 static void note_answer(const struct choice *choice)
 {
@@ -409,6 +424,7 @@ void request_ended(struct choice *choice)
         /* Clients send again what was answered by 503, and this would do as much harm again. */
         uint32_t code = status == STATUS_DEVICE_POISON ? 422 : 503;
         (void)request_refuse(request, code, NULL, status_text(status));
+        end_whole(request);
     }
     (void)answer_end(choice, say);
     if (request->state == REQUEST_STREAMING) {
@@ -428,10 +444,9 @@ static void call_is_over(struct choice *choice)
     if (is_over(request)) {
         return;
     }
+    end_whole(request);
     if (request->state == REQUEST_STREAMING) {
         request->dialect->end(request, choice);
-    } else {
-        cancel_all(request);
     }
     conclude(request);
     keep_whole(request, before);

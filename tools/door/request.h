@@ -42,6 +42,8 @@ void request_write_hex(const uint8_t *bytes, uint32_t count, char *text);
 
 /* ---- what the appliance has said ------------------------------------------------------------- */
 
+/* True when its client still gets something of its calls. */
+bool request_needs_calls(const struct request *request);
 void request_accepted(struct choice *choice);
 /* Log probabilities of tokens, before the text of the same event. */
 void request_scored(struct choice *choice, const struct agx_event *event);

@@ -65,15 +65,20 @@ static void test_calls_wait_while_the_appliance_does_not_read(void **state)
 
 /* ---- calls of a program ---------------------------------------------------------------------- */
 
-/* The appliance does not take the request's call. */
-static void say_busy(const struct request *request, enum status status, uint64_t most)
+/* The appliance does not take the call. */
+static void refuse_call(const struct choice *choice, enum status status, uint64_t most)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
     const struct wire_error error = {
         .fault = {.status = status, .frame_type = WIRE_CALL, .found = most, .max = most,
-                  .call_id = request->choices[0]->call.call_id},
+                  .call_id = choice->call.call_id},
         .retry_ms = 100};
     put(bytes, wire_error_encode(&error, bytes, sizeof bytes));
+}
+
+static void say_busy(const struct request *request, enum status status, uint64_t most)
+{
+    refuse_call(request->choices[0], status, most);
 }
 
 /* Passes until so many calls are open, and what they bring about. */
@@ -88,15 +93,20 @@ static void run_to_open(uint32_t calls)
     calls_run(&rig.door);
 }
 
-static void say_done(const struct request *request)
+static void say_end(const struct choice *choice, enum call_finish finish, enum status status)
 {
     uint8_t bytes[WIRE_REPLY_BYTES_MAX];
-    const struct wire_accept accept = {.call_id = request->choices[0]->call.call_id,
-                                       .prompt_tokens = 1};
-    const struct wire_done done = {.call_id = request->choices[0]->call.call_id,
-                                   .finish = CALL_FINISH_STOP_ID, .digest = WIRE_DIGEST_START};
+    const struct wire_accept accept = {.call_id = choice->call.call_id, .prompt_tokens = 1};
+    const struct wire_done done = {.call_id = choice->call.call_id,
+                                   .finish = finish, .status = status,
+                                   .digest = WIRE_DIGEST_START};
     put(bytes, wire_accept_encode(&accept, bytes, sizeof bytes));
     put(bytes, wire_done_encode(&done, bytes, sizeof bytes));
+}
+
+static void say_done(const struct choice *choice)
+{
+    say_end(choice, CALL_FINISH_STOP_ID, STATUS_OK);
 }
 
 /* Two of five may be open. The others are sent one after another, in the order of their refusals;
@@ -120,7 +130,7 @@ static void test_calls_of_a_full_program_wait_for_the_end_of_others(void **state
     }
     request_free(requests[2]);
     for (uint32_t next = 3; next < 5; next++) {
-        say_done(requests[next - 3]);
+        say_done(requests[next - 3]->choices[0]);
         run_to_open(1);
         assert_int_equal(take_frame(), WIRE_CALL);
         assert_ptr_equal(uplink->calls[uplink->calls_open - 1], requests[next]->choices[0]);
@@ -162,6 +172,80 @@ static void test_no_call_waits_for_one_that_is_refused_too(void **state)
         request_free(requests[i]);
     }
     rig_no_headers();
+    finish();
+}
+
+/* One of three choices is refused, so there is no whole answer. One that waits for its program is
+ * not sent any more, and the one that is computed is cancelled, and refused too late to wait. The
+ * answer does not wait for another request of the program. */
+static void test_no_call_is_sent_for_a_request_that_is_refused(void **state)
+{
+    struct uplink *uplink = begin();
+    connect_once();
+    rig_header("X-Agentix-Program", "wide");
+    struct request *other = rig_ask(CHAT, question);
+    struct request *request = rig_ask("/v1/completions", "{\"prompt\":\"a\",\"n\":3}");
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(take_frame(), WIRE_CALL);
+    }
+    refuse_call(request->choices[1], STATUS_BUSY_CALLS_OF_PROG, 2);
+    run_to_open(3);
+    assert_int_equal(request->choices_open, 3);
+    refuse_call(request->choices[0], STATUS_BUSY_CALLS, 3);
+    run_to_open(2);
+    assert_int_equal(request->choices_open, 1);
+    assert_int_equal(request->state, REQUEST_WAITING);
+    assert_int_equal(take_frame(), WIRE_CANCEL);
+    refuse_call(request->choices[2], STATUS_BUSY_CALLS_OF_PROG, 1);
+    run_to_open(1);
+    assert_int_equal(request->status, 429);
+    assert_int_equal(uplink->calls_open, 1);
+    request_free(request);
+    rig_close(other->choices[0]);
+    request_free(other);
+    rig_no_headers();
+    finish();
+}
+
+static void test_a_call_that_fails_cancels_those_of_its_whole_answer(void **state)
+{
+    begin();
+    connect_once();
+    struct request *request = rig_ask("/v1/completions", "{\"prompt\":\"a\",\"n\":2}");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(take_frame(), WIRE_CALL);
+    }
+    say_end(request->choices[0], CALL_FINISH_FAILED, STATUS_DEVICE_POISON);
+    run_to_open(1);
+    assert_int_equal(take_frame(), WIRE_CANCEL);
+    say_end(request->choices[1], CALL_FINISH_CANCELLED, STATUS_OK);
+    run_to_open(0);
+    assert_int_equal(request->status, 422);
+    request_free(request);
+    finish();
+}
+
+/* As many as the program may have are open; the client has the whole answer when all have ended. */
+static void test_choices_beyond_the_program_follow_one_another(void **state)
+{
+    begin();
+    connect_once();
+    struct request *request = rig_ask("/v1/completions", "{\"prompt\":\"a\",\"n\":3}");
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(take_frame(), WIRE_CALL);
+    }
+    refuse_call(request->choices[1], STATUS_BUSY_CALLS_OF_PROG, 1);
+    refuse_call(request->choices[2], STATUS_BUSY_CALLS_OF_PROG, 1);
+    run_to_open(1);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(request->state, REQUEST_WAITING);
+        say_done(request->choices[i]);
+        run_to_open(0);
+        assert_int_equal(rig.uplinks[0].calls_open, i < 2);     /* the next one */
+        assert_true(i == 2 || take_frame() == WIRE_CALL);
+    }
+    assert_int_equal(request->status, 200);
+    request_free(request);
     finish();
 }
 
@@ -263,6 +347,9 @@ int main(void)
         cmocka_unit_test(test_calls_wait_while_the_appliance_does_not_read),
         cmocka_unit_test(test_calls_of_a_full_program_wait_for_the_end_of_others),
         cmocka_unit_test(test_no_call_waits_for_one_that_is_refused_too),
+        cmocka_unit_test(test_no_call_is_sent_for_a_request_that_is_refused),
+        cmocka_unit_test(test_a_call_that_fails_cancels_those_of_its_whole_answer),
+        cmocka_unit_test(test_choices_beyond_the_program_follow_one_another),
         cmocka_unit_test(test_a_call_of_a_program_that_others_fill_is_refused),
         cmocka_unit_test(test_drained_sends_calls_to_the_one_at_the_same_address),
         cmocka_unit_test(test_drained_without_another_refuses_what_it_sends_away),

@@ -8,6 +8,7 @@
  * A call that is one too many of its program waits for the end of another: clients send a hundred
  * at once and do not expect that they count. It waits in the order of refusals, as long as its
  * client does, in the room that it has in the door in any case.
+ * Invariant: a choice waits only while its request needs it (call_cancel()).
  * Bounds: O(calls that wait * calls that are open) after a call's end.
  */
 #include "tools/door/uplink/call.h"
@@ -94,7 +95,7 @@ bool call_start(struct door *door, struct choice *choice)
 /* A call that has begun for its request, but not on any connection. */
 static void start_again(struct door *door, struct choice *choice)
 {
-    if (!call_start(door, choice)) {
+    if (!request_needs_calls(choice->request) || !call_start(door, choice)) {
         request_lost(choice);
     }
 }
@@ -105,7 +106,7 @@ static void send_waiting(struct door *door)
     door->calls_wait = false;           /* those that wait again say so */
     for (uint64_t i = 0; i < count; i++) {
         struct choice *choice = &door->choices[i];
-        if (choice->is_used && choice->waits && !choice->request->has_left) {
+        if (choice->is_used && choice->waits) {
             choice->waits = false;
             start_again(door, choice);
         }
@@ -131,10 +132,13 @@ static uint32_t count_open(const struct door *door, const struct choice *choice)
  * open may be refused yet: then there is one fewer, and this call is tried again. */
 bool call_waits_for_program(struct door *door, struct choice *choice, uint64_t most)
 {
+    if (!request_needs_calls(choice->request)) {
+        return false;
+    }
     uint32_t open = count_open(door, choice);
     choice->program_max = open < most ? open : (uint32_t)most;
     choice->turn = door->turns++;
-    return choice->program_max > 0 && !choice->request->has_left;
+    return choice->program_max > 0;
 }
 
 /* Of those that wait for their program and may be sent, the first; NULL: there is none. */
@@ -143,7 +147,7 @@ static struct choice *first_due(const struct door *door, const struct domain *do
     struct choice *first = NULL, *choices = choices_of(door, domain);
     for (uint64_t i = 0; i < door->options.door_calls.number; i++) {
         struct choice *choice = &choices[i];
-        bool waits = choice->is_used && choice->program_max > 0 && !choice->request->has_left;
+        bool waits = choice->is_used && choice->program_max > 0;
         if (waits && (first == NULL || choice->turn < first->turn) &&
             count_open(door, choice) < choice->program_max) {
             first = choice;
@@ -181,6 +185,15 @@ static void move_from(struct door *door, struct uplink *uplink)
             start_again(door, choice);
         }
     }
+}
+
+bool call_cancel(struct choice *choice)
+{
+    bool waits = choice->waits || choice->program_max > 0;
+    choice->waits = false;
+    choice->program_max = 0;
+    uplink_cancel(choice);
+    return waits;
 }
 
 void calls_run(struct door *door)
