@@ -51,6 +51,27 @@ def test_openai_completions_whole_and_streamed():
         assert "".join(c.choices[0].text for c in chunks) == " " + HONEY
 
 
+def test_openai_completions_of_several_prompts():
+    with Door() as d, openai_of(d) as client:
+        import openai
+        ids = d.right("/tokenize", {"content": "User: Hello\nBot:", "add_special": True})["tokens"]
+        asked = {"model": "any", "prompt": ["User: %s\nBot:" % QUESTION] * 2, "n": 2,
+                 "temperature": 0, "max_tokens": 60, "stop": ["\n"]}
+        whole = client.completions.create(**asked)
+        assert [(c.index, c.text) for c in whole.choices] == [(i, " " + HONEY) for i in range(4)]
+        spoken = {}
+        for chunk in client.completions.create(**{**asked, "prompt": [asked["prompt"][0], ids]},
+                                               stream=True):
+            (choice,) = chunk.choices
+            spoken[choice.index] = spoken.get(choice.index, "") + choice.text
+        assert spoken[0] == spoken[1] == " " + HONEY != spoken[2] == spoken[3], spoken
+        try:
+            client.completions.create(model="any", prompt=["x", "word " * 5000])
+            raise AssertionError("it was answered")
+        except openai.BadRequestError as error:
+            assert (error.param, error.code) == ("prompt[1]", "context_length_exceeded"), error
+
+
 def test_openai_responses_whole_and_streamed_and_gone_on_from():
     with Door() as d, openai_of(d) as client:
         first = client.responses.create(model="any", input=QUESTION, temperature=0)
@@ -186,6 +207,21 @@ def test_langchain_openai_invoke_stream_and_batch():
             assert whole.text == HONEY and whole.usage_metadata["total_tokens"] > 0
             assert "".join(chunk.text for chunk in model.stream(QUESTION)) == HONEY
             assert [each.text for each in model.batch([QUESTION] * 3)] == [HONEY] * 3
+
+
+def test_langchain_openai_batch_of_completions():
+    use_clients()
+    from langchain_openai import OpenAI
+    with Door() as d:
+        asked = {"model": "any", "base_url": d.url + "/v1", "max_tokens": 60, "max_retries": 0}
+        prompts = ["User: %s\nBot:" % QUESTION] * 20 + ["User: Hello\nBot:"]
+        texts = OpenAI(temperature=0, **asked).batch(prompts, stop=["\n"])
+        assert texts[:20] == [" " + HONEY] * 20 and texts[20].startswith(" Hello"), texts
+        assert d.calls_by_program() == [1, 20], "a request has 20 prompts, as it does by itself"
+        model = OpenAI(n=2, best_of=2, temperature=0, **asked)
+        result = model.generate(prompts[-2:], stop=["\n"])
+        assert [[each.text for each in of] for of in result.generations] == \
+            [[" " + HONEY] * 2, [texts[20]] * 2], result
 
 
 def test_langchain_openai_knows_a_context_that_is_too_small():

@@ -40,7 +40,7 @@ def test_openai_chat_answers_and_chunks_are_of_their_types():
 def test_openai_completion_answers_and_chunks_are_of_their_types():
     use_clients()
     from openai.types import Completion
-    prompt = {"prompt": "User: Hello\nBot:", **SHORT}
+    prompt = {"prompt": ["User: Hello\nBot:", [1, 5, 6]], "n": 2, "logprobs": 2, **SHORT}
     with Door() as d:
         valid(Completion, d.right(COMPLETIONS, prompt))
         for _, data in d.events(COMPLETIONS, prompt)[:-1]:

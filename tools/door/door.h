@@ -16,7 +16,6 @@
 #include "tools/door/model.h"
 #include "tools/sdk/agx.h"
 
-#define DOOR_CHOICES_MAX     8          /* `n` of a request */
 #define DOOR_TOKENS_MAX      64         /* lines of door.tokens */
 #define DOOR_TOKEN_BYTES     256
 #define DOOR_STOP_BYTES      65
@@ -60,10 +59,11 @@ struct uplink {
     uint32_t watched_events;
 };
 
-/* A prompt, which all choices of a request have in common. */
+/* A prompt of a request, which `n` of its choices have in common: a text, or token ids. */
 struct prompt {
     uint32_t holders;
     struct buffer text;
+    uint32_t *ids;                      /* [tokens]; NULL: it is a text */
     uint32_t *parts, parts_count, tokens;
 };
 
@@ -148,7 +148,7 @@ struct request {
     char id[DOOR_ID_BYTES], model[DOOR_MODEL_BYTES];
     char methods[DOOR_METHODS_BYTES];   /* of its path, if it came with another one */
     int64_t created_s;
-    struct choice *choices[DOOR_CHOICES_MAX];
+    struct choice **choices;            /* [choices_count], from memory_take(); by their prompts */
     uint32_t choices_count, choices_open;
     struct program *program;
     uint32_t thread;                    /* of the program: that of the first choice */

@@ -353,10 +353,11 @@ static const char *name_of(const struct request *request)
 static bool read_thread(struct request *request)
 {
     const char *thread = http_header(request, "X-Agentix-Thread");
+    uint64_t most = UINT32_MAX - request->door->options.door_choices.number;
     if (thread != NULL) {
         char *end;
         unsigned long number = strtoul(thread, &end, 10);
-        if (thread[0] < '0' || thread[0] > '9' || *end != '\0' || number > UINT32_MAX - 8) {
+        if (thread[0] < '0' || thread[0] > '9' || *end != '\0' || number > most) {
             return request_refuse(request, 400, "X-Agentix-Thread", "a thread is a number");
         }
         request->thread = (uint32_t)number;

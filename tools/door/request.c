@@ -323,6 +323,7 @@ void request_free(struct request *request)
     }
     memory_give(request->own);
     memory_give(request->context);
+    memory_give(request->choices);
     request->state = REQUEST_FREE;
     request->next = request->door->first_free;
     request->door->first_free = request;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: a field is read exactly, left alone where it is absent or null, and refused by its name
- * where it is wrong; a choice is the call that was wished.
+ * where it is wrong.
  * Method: bodies of one field, at the edges of what is allowed.
  */
 #include "selftest/unit/door/door_rig.h"
@@ -141,43 +141,6 @@ static void test_stop_texts_are_bounded(void **state)
     end();
 }
 
-static void test_choices_are_calls_that_differ_in_id_seed_and_thread(void **state)
-{
-    begin();
-    rig_header("X-Agentix-Program", "p");
-    rig_header("X-Agentix-Thread", "7");
-    struct request *request = rig_take("/v1/completions");
-    assert_true(rig_read(request, "{\"prompt\":\"a\\u0000b\",\"n\":3,\"seed\":9,\"temperature\":1,"
-                                  "\"max_tokens\":5,\"stop\":\"x\"}"));
-    assert_int_equal(request->choices_count, 3);
-    for (uint32_t i = 0; i < 3; i++) {
-        const struct agx_call *call = &request->choices[i]->call;
-        assert_int_equal(call->call_id, request->choices[0]->call.call_id + i);
-        assert_int_equal(call->seed, 9 + i);
-        assert_int_equal(call->thread, 7 + i);
-        assert_int_equal(call->max_tokens, 5);
-        assert_int_equal(call->prompt_text_bytes, 3);
-        assert_memory_equal(call->prompt_text, "a\0b", 3);
-        assert_string_equal(call->stop_texts[0], "x");
-        assert_ptr_equal(request->choices[i]->prompt, request->choices[0]->prompt);
-    }
-    end();
-}
-
-static void test_more_tokens_than_the_context_has_are_refused(void **state)
-{
-    begin();
-    struct request *request = rig_take("/v1/completions");
-    rig.uplinks[0].agx.welcome.context_tokens_max = 8;
-    assert_false(rig_read(request, "{\"prompt\":\"a\",\"max_tokens\":8}"));
-    assert_int_equal(request->refusal.status, 400);
-    request = rig_take("/v1/completions");
-    rig.uplinks[0].state = UPLINK_DOWN;
-    assert_false(rig_read(request, "{\"prompt\":\"a\"}"));
-    assert_int_equal(request->refusal.status, 503);
-    end();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,8 +148,6 @@ int main(void)
         cmocka_unit_test(test_number_flag_and_text_are_of_their_kind),
         cmocka_unit_test(test_what_says_nothing_is_not_refused),
         cmocka_unit_test(test_stop_texts_are_bounded),
-        cmocka_unit_test(test_choices_are_calls_that_differ_in_id_seed_and_thread),
-        cmocka_unit_test(test_more_tokens_than_the_context_has_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

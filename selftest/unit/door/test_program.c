@@ -86,11 +86,11 @@ static void test_headers_name_programs_in_their_order(void **state)
     uint8_t id[AGX_ID_BYTES];
     rig_header("X-Session-Id", "second");
     rig_header("X-Agentix-Program", "first");
-    rig_header("X-Agentix-Thread", "4294967287");
+    rig_header("X-Agentix-Thread", "4294967167");
     assert_true(program_find(request, "third"));
     agx_program_id("first", id);
     assert_memory_equal(request->program->id, id, sizeof id);
-    assert_int_equal(request->thread, 4294967287u);
+    assert_int_equal(request->thread, 4294967167u);
     rig_no_headers();
     request = rig_take("/v1/chat/completions");
     assert_true(program_find(request, "third"));
@@ -101,7 +101,7 @@ static void test_headers_name_programs_in_their_order(void **state)
 
 static void test_thread_that_is_no_number_is_refused(void **state)
 {
-    static const char *const wrong[] = {"", "x", "-1", "1x", "4294967288", "99999999999999999999"};
+    static const char *const wrong[] = {"", "x", "-1", "1x", "4294967168", "99999999999999999999"};
     rig_begin();
     for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct request *request = rig_take("/v1/chat/completions");

@@ -12,10 +12,11 @@
 #define DELTA(delta, reason) CHUNK("{\"index\":0,\"delta\":{" delta "},\"logprobs\":null," \
                                    "\"finish_reason\":" reason "}")
 #define CALL(rest) "\"tool_calls\":[{\"index\":0," rest "}]"
-#define TEXT(text, reason) "data: {\"id\":\"cmpl-ID\",\"object\":\"text_completion\"," \
-                           "\"created\":7,\"model\":\"m\",\"choices\":[{\"index\":0," \
-                           "\"text\":\"" text "\",\"logprobs\":null," \
-                           "\"finish_reason\":" reason "}]}\n\n"
+#define TEXT_OF(index, text, reason) \
+    "data: {\"id\":\"cmpl-ID\",\"object\":\"text_completion\",\"created\":7,\"model\":\"m\"," \
+    "\"choices\":[{\"index\":" index ",\"text\":\"" text "\",\"logprobs\":null," \
+    "\"finish_reason\":" reason "}]}\n\n"
+#define TEXT(text, reason) TEXT_OF("0", text, reason)
 
 static const char *const said[] = {"Hello", ", \"you\"", NULL};
 static const char chat[] = "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\","
@@ -127,6 +128,32 @@ static void test_openai_completion_with_usage(void **state)
     rig_end();
 }
 
+/* Pieces come as the model makes them; one choice ends while others go on, and one fails. */
+static void test_openai_completion_of_several_prompts(void **state)
+{
+    rig_begin();
+    struct request *request = begin("/v1/completions", "{\"model\":\"m\",\"prompt\":[\"a\",[1,2]],"
+                                    "\"n\":2,\"stream\":true}");
+    for (uint32_t i = 4; i-- > 0;) {
+        request_accepted(request->choices[i]);
+        request_heard(request->choices[i], "x", 1);
+    }
+    rig_say(request->choices[2], (const char *const[]){"y", NULL}, AGX_FINISH_LENGTH);
+    rig_close(request->choices[0]);
+    request_lost(request->choices[0]);
+    rig_say(request->choices[3], (const char *const[]){NULL}, AGX_FINISH_EOS);
+    assert_false(request->is_complete);
+    rig_say(request->choices[1], (const char *const[]){NULL}, AGX_FINISH_EOS);
+    assert_string_equal(rig_out(request),
+        TEXT_OF("3", "x", "null") TEXT_OF("2", "x", "null") TEXT_OF("1", "x", "null")
+        TEXT_OF("0", "x", "null") TEXT_OF("2", "y", "null") TEXT_OF("2", "", "\"length\"")
+        TEXT_OF("3", "", "\"stop\"") TEXT_OF("1", "", "\"stop\"")
+        "data: {\"error\":{\"message\":\"the appliance did not come back in time\",\"type\":"
+        "\"overloaded_error\",\"param\":null,\"code\":null}}\n\ndata: [DONE]\n\n");
+    assert_true(request->is_complete);
+    rig_end();
+}
+
 static void test_openai_response(void **state)
 {
     rig_begin();
@@ -193,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_openai_chat_with_a_call),
         cmocka_unit_test(test_openai_chat_that_fails_in_the_middle),
         cmocka_unit_test(test_openai_completion_with_usage),
+        cmocka_unit_test(test_openai_completion_of_several_prompts),
         cmocka_unit_test(test_openai_response),
         cmocka_unit_test(test_openai_response_that_is_cut_short_or_fails),
         cmocka_unit_test(test_anthropic_message),

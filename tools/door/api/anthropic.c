@@ -200,7 +200,7 @@ static bool read(struct request *request, const json_t *body)
                     (max_tokens > 0 || request_refuse(request, 400, "max_tokens",
                                                       "max_tokens: Field required")) &&
                     read_talk(&fields, &wish, &source) && program_find(request, user) &&
-                    wish_make_choices(&wish, request, &source, max_tokens);
+                    choices_make(&wish, request, &source, max_tokens);
     buffer_free(&source.text);
     memory_give(source.parts);
     return is_valid;

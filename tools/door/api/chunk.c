@@ -37,11 +37,11 @@ void chunk_send(struct request *request, const struct chunk *chunk, const struct
 struct chunk *chunks_make(struct request *request,
                           json_t *(*example)(struct request *request, uint32_t index))
 {
-    struct chunk *chunks = memory_take(DOOR_CHOICES_MAX * sizeof *chunks);
+    struct chunk *chunks = memory_take(request->choices_count * sizeof *chunks);
     if (chunks == NULL) {
         return NULL;
     }
-    memset(chunks, 0, DOOR_CHOICES_MAX * sizeof *chunks);
+    memset(chunks, 0, request->choices_count * sizeof *chunks);
     request->own = chunks;
     for (uint32_t i = 0; i < request->choices_count; i++) {
         if (!chunk_make(&chunks[i], example(request, i))) {
@@ -54,7 +54,7 @@ struct chunk *chunks_make(struct request *request,
 void chunks_drop(struct request *request)
 {
     struct chunk *chunks = request->own;
-    for (uint32_t i = 0; i < DOOR_CHOICES_MAX; i++) {
+    for (uint32_t i = 0; i < request->choices_count; i++) {
         buffer_free(&chunks[i].event);
     }
 }

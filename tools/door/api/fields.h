@@ -34,6 +34,8 @@ struct wish {
     char stops[AGX_STOP_TEXTS_MAX][DOOR_STOP_BYTES];
     uint32_t stops_count, own_stops_count;      /* with and without that of the model's form */
     const char *prompt_name, *max_name;         /* the fields of the prompt and its max_tokens */
+    bool is_listed;                             /* the prompt is one of a list */
+    uint64_t max_tokens, call_id;               /* of choices.c */
 };
 /* The defaults, where the API says nothing else. */
 void wish_begin(struct wish *wish, const struct door *door);
@@ -41,8 +43,3 @@ void wish_begin(struct wish *wish, const struct door *door);
 bool wish_read_sampling(struct wish *wish, const struct fields *fields, double temperature_max);
 /* A text, or a list of texts. */
 bool wish_read_stops(struct wish *wish, const struct fields *fields, const char *name);
-/* Makes the choices: the prompt is `text`, which is taken over, in `parts`. The most tokens are
- * what `max_tokens` says (0: what fits the context). False after request_refuse(). */
-struct prompt_source { struct buffer text; uint32_t *parts, parts_count; bool is_chat; };
-bool wish_make_choices(struct wish *wish, struct request *request, struct prompt_source *source,
-                       uint64_t max_tokens);

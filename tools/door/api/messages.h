@@ -4,7 +4,7 @@
  * What: conversations. Every API's messages and tools become those of Hugging Face's templates
  * (tools/agx/chat/conversation.h), and these the prompt in the model's own form.
  */
-#include "tools/door/api/fields.h"
+#include "tools/door/api/choices.h"
 
 struct talk {
     struct request *request;

@@ -35,7 +35,7 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
     const char *model = "";
     wish_begin(wish, request->door);
     if (!read_stream(request, fields) || !field_text(fields, "model", &model) ||
-        !field_count(fields, "n", 1, DOOR_CHOICES_MAX, &wish->choices) ||
+        !field_count(fields, "n", 1, choices_max(request->door), &wish->choices) ||
         !fields_refuse(fields, refused) ||
         !field_format(fields, json_object_get(fields->body, "response_format"),
                       "response_format")) {
@@ -73,11 +73,17 @@ bool openai_read_tool_choice(const struct fields *fields, struct talk *talk)
 json_t *openai_usage(const struct request *request)
 {
     uint64_t prompt = 0, cached = 0, generated = 0;
-    for (uint32_t i = 0; i < request->choices_count; i++) {
-        const struct choice *choice = request->choices[i];
-        prompt = choice->prompt_tokens > prompt ? choice->prompt_tokens : prompt;
-        cached = choice->cached_tokens > cached ? choice->cached_tokens : cached;
-        generated += choice->generated_tokens;
+    for (uint32_t i = 0; i < request->choices_count;) {
+        const struct prompt *of = request->choices[i]->prompt;
+        uint32_t tokens = 0, found = 0;
+        for (; i < request->choices_count && request->choices[i]->prompt == of; i++) {
+            const struct choice *choice = request->choices[i];
+            tokens = choice->prompt_tokens > tokens ? choice->prompt_tokens : tokens;
+            found = choice->cached_tokens > found ? choice->cached_tokens : found;
+            generated += choice->generated_tokens;
+        }
+        prompt += tokens;
+        cached += found;
     }
     return json_pack("{sIsIsIs{sI}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens",
                      (json_int_t)generated, "total_tokens", (json_int_t)(prompt + generated),

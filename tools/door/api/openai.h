@@ -10,7 +10,8 @@ json_t *openai_refuse(const struct refusal *refusal);
 bool openai_read(struct request *request, const struct fields *fields, struct wish *wish);
 /* tool_choice: whether the model may call the tools, or must. False after request_refuse(). */
 bool openai_read_tool_choice(const struct fields *fields, struct talk *talk);
-/* Of all choices: prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details. */
+/* Of all choices: prompt_tokens, each prompt once, completion_tokens, total_tokens,
+ * prompt_tokens_details. */
 json_t *openai_usage(const struct request *request);
 /* "stop", "length", "tool_calls". */
 const char *openai_finish(const struct choice *choice);

@@ -57,7 +57,7 @@ static bool read(struct request *request, const json_t *body)
                     read_max_tokens(&fields, &wish, &max_tokens) &&
                     field_text(&fields, "prompt_cache_key", &name) &&
                     read_talk(&fields, &wish, &source) && program_find(request, name) &&
-                    wish_make_choices(&wish, request, &source, max_tokens);
+                    choices_make(&wish, request, &source, max_tokens);
     buffer_free(&source.text);
     memory_give(source.parts);
     return is_valid;

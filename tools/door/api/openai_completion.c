@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What: POST /v1/completions: a prompt as it is, without a chat format. */
+/* What: POST /v1/completions: prompts as they are, without a chat format. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,43 +11,120 @@
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 
-/* A text, or a list of one. */
-static bool read_prompt(const struct fields *fields, struct wish *wish,
+/* ---- prompts --------------------------------------------------------------------------------- */
+
+#define NAME_BYTES 32                   /* of a prompt: "prompt[3]" */
+
+static bool refuse_prompt(const struct fields *fields, const char *name, const char *wanted)
+{
+    char text[200];
+    snprintf(text, sizeof text, "'%s' must be %s", name, wanted);
+    return request_refuse(fields->request, 400, name, text);
+}
+
+static bool refuse_id(const struct fields *fields, const char *name, size_t index)
+{
+    char id[2 * NAME_BYTES], wanted[80];
+    snprintf(id, sizeof id, "%s[%zu]", name, index);
+    snprintf(wanted, sizeof wanted, "a token id: an integer from 0 to %u",
+             fields->request->door->model.vocab.info.tokens - 1);
+    return refuse_prompt(fields, id, wanted);
+}
+
+/* Token ids are taken as they are, those of control tokens too: nothing is put before them. */
+static bool read_ids(const struct fields *fields, const json_t *list, const char *name,
+                     struct prompt_source *source)
+{
+    uint32_t vocab = fields->request->door->model.vocab.info.tokens;
+    size_t count = json_array_size(list);
+    source->ids = memory_take(count * sizeof *source->ids);
+    if (source->ids == NULL) {
+        return request_refuse_memory(fields->request);
+    }
+    for (; source->ids_count < count; source->ids_count++) {
+        const json_t *json = json_array_get(list, source->ids_count);
+        json_int_t id = json_integer_value(json);
+        if (!json_is_integer(json) || id < 0 || id >= vocab) {
+            return refuse_id(fields, name, source->ids_count);
+        }
+        source->ids[source->ids_count] = (uint32_t)id;
+    }
+    return true;
+}
+
+static bool read_prompt(const struct fields *fields, const json_t *prompt, const char *name,
                         struct prompt_source *source)
 {
-    const json_t *prompt = json_object_get(fields->body, "prompt");
-    wish->prompt_name = "prompt";
-    if (json_array_size(prompt) == 1) {
-        prompt = json_array_get(prompt, 0);
+    if (json_is_string(prompt)) {
+        return buffer_add(&source->text, json_string_value(prompt), json_string_length(prompt)) ||
+               request_refuse_memory(fields->request);
     }
-    if (!json_is_string(prompt)) {
-        return request_refuse(fields->request, 400, "prompt",
-                              "'prompt' must be a text: lists of several, and token ids, are not "
-                              "supported by this server");
+    if (json_array_size(prompt) == 0) {
+        return refuse_prompt(fields, name, "a text, or a list of token ids that is not empty");
     }
-    return buffer_add(&source->text, json_string_value(prompt), json_string_length(prompt)) ||
-           request_refuse_memory(fields->request);
+    return read_ids(fields, prompt, name, source);
 }
+
+/* Its choices are those of the request that come next. */
+static bool add_prompt(const struct fields *fields, const json_t *prompt, const char *name,
+                       struct wish *wish)
+{
+    struct prompt_source source = {0};
+    wish->prompt_name = name;
+    bool is_valid = read_prompt(fields, prompt, name, &source) &&
+                    choices_add(wish, fields->request, &source);
+    buffer_free(&source.text);
+    memory_give(source.ids);
+    return is_valid;
+}
+
+/* A text, token ids, or a list of these. */
+static bool read_prompts(const struct fields *fields, struct wish *wish, uint64_t max_tokens)
+{
+    json_t *prompts = json_object_get(fields->body, "prompt"), *prompt;
+    char name[NAME_BYTES] = "prompt";
+    size_t index;
+    wish->prompt_name = name;
+    if (json_is_string(prompts) || json_is_number(json_array_get(prompts, 0))) {
+        return choices_begin(wish, fields->request, 1, max_tokens) &&
+               add_prompt(fields, prompts, name, wish);
+    }
+    if (json_array_size(prompts) == 0) {
+        return refuse_prompt(fields, name, "a text, a list of token ids, or a list of these that "
+                             "is not empty");
+    }
+    if (!choices_begin(wish, fields->request, json_array_size(prompts), max_tokens)) {
+        return false;
+    }
+    wish->is_listed = true;
+    json_array_foreach(prompts, index, prompt) {
+        snprintf(name, sizeof name, "prompt[%zu]", index);
+        if (!add_prompt(fields, prompt, name, wish)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
 
 static bool read(struct request *request, const json_t *body)
 {
     static const char *const refused[] = {"echo", NULL};
     const struct fields fields = {request, body};
-    struct prompt_source source = {0};
     struct wish wish;
     uint64_t max_tokens = 16, best_of = 1;      /* the API's default */
-    bool is_valid = openai_read(request, &fields, &wish) && fields_refuse(&fields, refused) &&
-                    logprobs_read_completion(&wish, &fields) &&
-                    field_count(&fields, "max_tokens", 1, INT32_MAX, &max_tokens) &&
-                    field_count(&fields, "best_of", 1, DOOR_CHOICES_MAX, &best_of) &&
-                    (best_of <= wish.choices ||
-                     request_refuse(request, 400, "best_of", "'best_of' of more than 'n' is not "
-                                    "supported by this server")) &&
-                    read_prompt(&fields, &wish, &source) && program_find(request, NULL) &&
-                    wish_make_choices(&wish, request, &source, max_tokens);
-    buffer_free(&source.text);
-    return is_valid;
+    return openai_read(request, &fields, &wish) && fields_refuse(&fields, refused) &&
+           logprobs_read_completion(&wish, &fields) &&
+           field_count(&fields, "max_tokens", 1, INT32_MAX, &max_tokens) &&
+           field_count(&fields, "best_of", 1, choices_max(request->door), &best_of) &&
+           (best_of <= wish.choices ||
+            request_refuse(request, 400, "best_of", "'best_of' of more than 'n' is not supported "
+                           "by this server")) &&
+           program_find(request, NULL) && read_prompts(&fields, &wish, max_tokens);
 }
+
+/* ---- out ------------------------------------------------------------------------------------- */
 
 /* The text is given away. */
 static json_t *choice_of(struct choice *choice, json_t *text, bool has_ended)

@@ -194,7 +194,7 @@ static bool read(struct request *request, const json_t *body)
     wish.prompt_name = "input";
     wish.max_name = "max_output_tokens";
     is_valid = is_valid && program_find(request, name) &&
-               wish_make_choices(&wish, request, &source, max_tokens);
+               choices_make(&wish, request, &source, max_tokens);
     buffer_free(&source.text);
     memory_give(source.parts);
     return is_valid;

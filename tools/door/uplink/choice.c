@@ -28,6 +28,7 @@ void prompt_release(struct prompt *prompt)
 {
     if (prompt != NULL && --prompt->holders == 0) {
         buffer_free(&prompt->text);
+        memory_give(prompt->ids);
         memory_give(prompt->parts);
         memory_give(prompt);
     }
