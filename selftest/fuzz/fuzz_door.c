@@ -22,7 +22,8 @@ static const char *const texts[] = {
 /* What the appliance says, two bits at a time. */
 static void answer(struct request *request, uint32_t script)
 {
-    for (uint32_t i = 0; request->state == REQUEST_WAITING && i < request->choices_count; i++) {
+    bool was_waiting = request->state == REQUEST_WAITING;
+    for (uint32_t i = 0; was_waiting && i < request->choices_count; i++) {
         struct choice *choice = request->choices[i];
         const char *said[5] = {NULL};
         for (uint32_t n = 0; n < 4; n++) {
@@ -95,7 +96,8 @@ void dictionary_write(void)
         "\"type\":\"function_call\"", "\"type\":\"function_call_output\"", "\"call_id\":",
         "\"previous_response_id\":", "\"type\":\"tool_use\"", "\"type\":\"tool_result\"",
         "\"input_schema\":{", "\"system\":", "\"thinking\":{", "\"prompt\":", "\"tokens\":[",
-        "\"include_usage\":true", "\\u0000", "\\ud83d\\ude00", "1e308", "-1", "null", "}]"};
+        "\"prompt\":[[1,2],\"a\"]", "\"include_usage\":true", "\\u0000", "\\ud83d\\ude00",
+        "1e308", "-1", "null", "}]"};
     for (uint32_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         dictionary_text(words[i]);
     }
