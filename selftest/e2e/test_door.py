@@ -4,6 +4,9 @@
 Clients of others are test_door_clients.py; programs, test_door_programs.py; what fails,
 test_door_failures.py.
 """
+import gzip
+import json
+
 from appliance import NOISE, Appliance, TextFile, wait_for
 from door import CHAT, COMPLETIONS, COUNT, MESSAGES, RESPONSES, Door, chat
 
@@ -324,6 +327,20 @@ def test_paths_methods_and_lengths_that_are_wrong_have_their_status():
         assert d.ask("HEAD", "/v1/models").text == ""
         assert d.ask("HEAD", CHAT).status == 405
         assert d.right(CHAT, chat("Hello"))
+
+
+def test_bodies_that_cannot_be_read_say_why():
+    with Door() as d:
+        for path in (CHAT, MESSAGES):
+            packed = d.post(path, gzip.compress(json.dumps(chat("Hello", max_tokens=9)).encode()),
+                            {"Content-Encoding": "gzip"})
+            assert packed.status == 415 and "Content-Encoding: gzip" in packed.text, packed.text
+            tools = [{"type": "function", "name": "f", "input_schema": {"maximum": 1 << 64},
+                      "function": {"name": "f", "parameters": {"maximum": 1 << 64}}}]
+            wide = d.post(path, chat("Hello", max_tokens=9, tools=tools))
+            assert wide.status == 400 and "'%d' at byte" % (1 << 64) in wide.text, wide.text
+            named = {"Content-Encoding": "identity"}
+            assert d.post(path, chat("Hello", max_tokens=9), named).status == 200
 
 
 # ---- other endpoints -----------------------------------------------------------------------------

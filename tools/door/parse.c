@@ -6,6 +6,8 @@
  * had no room for, and then looks for the closing quote behind what it has (lex_save() and
  * lex_scan_string() of 2.14). So nothing is refused while it reads. What it may take is bounded
  * before, from the marks in the text, and the allowance must have room for that.
+ * Integers beyond 64 bits are refused: jansson has none, and as real numbers they lose digits, so
+ * that the model would be told another number than the client has said.
  * Why not a bound from the length alone: "[[]," repeated takes 50 times its length, a prompt twice.
  */
 #include "tools/door/parse.h"
@@ -54,5 +56,7 @@ enum parse_result parse_json(const char *text, size_t count, json_t **json, json
     }
     *json = json_loadb(text, count, FLAGS, error);
     memory_close();
-    return *json != NULL ? PARSE_OK : PARSE_NOT_JSON;
+    return *json != NULL                                               ? PARSE_OK
+           : json_error_code(error) == json_error_numeric_overflow     ? PARSE_RANGE
+                                                                       : PARSE_NOT_JSON;
 }

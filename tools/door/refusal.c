@@ -44,6 +44,23 @@ bool request_refuse_memory(struct request *request)
     return request_refuse(request, 503, NULL, DOOR_MEMORY_TEXT);
 }
 
+bool request_refuse_body(struct request *request, enum parse_result result,
+                         const json_error_t *error)
+{
+    char text[256];
+    bool is_range = result == PARSE_RANGE;
+    if (result == PARSE_NO_ROOM) {
+        return request_refuse_memory(request);
+    }
+    if (result == PARSE_TOO_LARGE) {
+        return request_refuse(request, 413, NULL, "the body needs more memory than door.memory");
+    }
+    snprintf(text, sizeof text, "the body %s: %.100s at byte %d%s",
+             is_range ? "has a number out of range" : "is not JSON", error->text, error->position,
+             is_range ? "; " PARSE_RANGE_TEXT : "");
+    return request_refuse(request, 400, NULL, text);
+}
+
 static void write_bounds(const struct agx_fault *fault, char *text, size_t bytes)
 {
     double scale = fault->in_thousandths ? 1000 : 1;

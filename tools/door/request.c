@@ -17,6 +17,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "config/base/status.h"
@@ -27,7 +28,6 @@
 #include "tools/door/api/responses.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/http.h"
-#include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/uplink/call.h"
 #include "tools/door/uplink/choice.h"
@@ -260,23 +260,31 @@ static void serve(struct request *request, const json_t *body)
     }
 }
 
+/* A body that is packed or in cipher is no JSON that is wrong. */
+static bool is_plain(struct request *request)
+{
+    const char *coding = http_header(request, "Content-Encoding");
+    char text[160];
+    if (coding == NULL || coding[0] == '\0' || strcasecmp(coding, "identity") == 0) {
+        return true;
+    }
+    snprintf(text, sizeof text, "the body has 'Content-Encoding: %.40s': this server takes bodies "
+             "as they are, without one", coding);
+    return request_refuse(request, 415, "Content-Encoding", text);
+}
+
 static json_t *parse(struct request *request)
 {
     json_error_t error;
-    json_t *json;
-    char text[192];
-    enum parse_result result = parse_json(request->body.at != NULL ? request->body.at : "",
-                                          request->body.count, &json, &error);
-    if (result == PARSE_NOT_JSON) {
-        snprintf(text, sizeof text, "the body is not JSON: %s at byte %d", error.text,
-                 error.position);
-        (void)request_refuse(request, 400, NULL, text);
-    } else if (result == PARSE_NO_ROOM) {
-        (void)request_refuse_memory(request);
-    } else if (result == PARSE_TOO_LARGE) {
-        (void)request_refuse(request, 413, NULL, "the body needs more memory than door.memory");
-    } else if (!json_is_object(json)) {
-        (void)request_refuse(request, 400, NULL, "the body is not a JSON object");
+    json_t *json = NULL;
+    if (is_plain(request)) {
+        enum parse_result result = parse_json(request->body.at != NULL ? request->body.at : "",
+                                              request->body.count, &json, &error);
+        if (result != PARSE_OK) {
+            (void)request_refuse_body(request, result, &error);
+        } else if (!json_is_object(json)) {
+            (void)request_refuse(request, 400, NULL, "the body is not a JSON object");
+        }
     }
     return json;
 }

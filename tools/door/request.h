@@ -2,6 +2,7 @@
 #pragma once
 /* What: the life of a request, from its head to the last byte of its answer. */
 #include "tools/door/door.h"
+#include "tools/door/parse.h"
 
 /* ---- what http.c calls ----------------------------------------------------------------------- */
 
@@ -27,6 +28,9 @@ void request_name_model(struct request *request, const char *name);
 bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text);
 /* The same where door.memory is used up. */
 bool request_refuse_memory(struct request *request);
+/* The same for a body that cannot be read. */
+bool request_refuse_body(struct request *request, enum parse_result result,
+                         const json_error_t *error);
 /* The same for what the appliance has refused. */
 bool request_refuse_fault(struct request *request, const struct agx_fault *fault);
 /* The whole answer, as JSON, which is given away. */

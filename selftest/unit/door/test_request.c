@@ -118,6 +118,49 @@ static void test_memory_that_ends_while_an_answer_comes_ends_it(void **state)
     rig_end();
 }
 
+static void assert_says(const struct request *request, uint32_t status, const char *text)
+{
+    assert_int_equal(request->status, status);
+    assert_string_equal(request->refusal.text, text);
+}
+
+static void test_a_body_in_a_coding_is_refused_as_that(void **state)
+{
+    static const char body[] = "{\"prompt\":\"a\"}";
+    static const char *const plain[] = {"", "identity", "Identity"};
+    rig_begin();
+    rig_header("Content-Encoding", "gzip");
+    assert_says(rig_ask("/v1/completions", "\x1f\x8b\x08"), 415, "the body has "
+                "'Content-Encoding: gzip': this server takes bodies as they are, without one");
+    for (uint32_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        rig_no_headers();
+        rig_header("Content-Encoding", plain[i]);
+        struct request *request = rig_ask("/v1/completions", body);
+        assert_int_equal(request->state, REQUEST_WAITING);
+        close_and_free(request);
+    }
+    rig_end();
+}
+
+#define RANGES "; integers are from -9223372036854775808 to 9223372036854775807, other numbers " \
+               "up to 1.8e308"
+
+static void test_a_number_without_room_is_named_with_its_place(void **state)
+{
+    rig_begin();
+    assert_says(rig_ask("/v1/completions", "{\"prompt\":\"a\",\"x\":[{\"max\":18446744073709551615"
+                        "}]}"), 400, "the body has a number out of range: too big integer near "
+                "'18446744073709551615' at byte 46" RANGES);
+    assert_says(rig_ask("/v1/completions", "{\"prompt\":}"), 400,
+                "the body is not JSON: unexpected token near '}' at byte 11");
+    assert_says(rig_ask("/v1/chat/completions", "{\"messages\":[{\"role\":\"assistant\","
+                        "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+                        "\"{\\\"a\\\":-9223372036854775809}\"}}]}]}"), 400,
+                "messages[0]: the arguments of a tool call have a number out of range: too big "
+                "negative integer near '-9223372036854775809'" RANGES);
+    rig_end();
+}
+
 static void test_kept_answers_yield_to_requests(void **state)
 {
     rig_begin();
@@ -272,6 +315,8 @@ int main(void)
         cmocka_unit_test(test_any_allowance_gives_a_whole_answer_or_a_refusal),
         cmocka_unit_test(test_log_probabilities_without_room_end_the_answer),
         cmocka_unit_test(test_memory_that_ends_while_an_answer_comes_ends_it),
+        cmocka_unit_test(test_a_body_in_a_coding_is_refused_as_that),
+        cmocka_unit_test(test_a_number_without_room_is_named_with_its_place),
         cmocka_unit_test(test_kept_answers_yield_to_requests),
         cmocka_unit_test(test_second_call_that_is_refused_leaves_one_answer),
         cmocka_unit_test(test_same_key_of_two_programs_is_two_calls),

@@ -150,18 +150,33 @@ static json_t *calling_message(struct talk *talk)
     return last;
 }
 
+/* What a model has written. `*object` is new; NULL: it is no JSON. False after a refusal. */
+static bool read_arguments(struct talk *talk, const json_t *arguments, json_t **object)
+{
+    json_error_t error;
+    char problem[240];
+    bool has_none = json_string_length(arguments) == 0;         /* as some models write it */
+    const char *text = has_none ? "{}" : json_string_value(arguments);
+    enum parse_result result = parse_json(text, has_none ? 2 : json_string_length(arguments),
+                                          object, &error);
+    if (result == PARSE_NO_ROOM || result == PARSE_TOO_LARGE) {
+        return no_memory(talk);
+    }
+    if (result == PARSE_RANGE) {
+        snprintf(problem, sizeof problem, "the arguments of a tool call have a number out of "
+                 "range: %.70s; " PARSE_RANGE_TEXT, error.text);
+        return talk_refuse(talk, "tool_calls", problem);
+    }
+    return true;
+}
+
 bool talk_call(struct talk *talk, const char *id, const char *name, const json_t *arguments)
 {
     json_t *object = json_incref((json_t *)(uintptr_t)arguments);
-    json_error_t error;
     if (json_is_string(arguments)) {
-        bool has_none = json_string_length(arguments) == 0;   /* as some models write it */
-        const char *text = has_none ? "{}" : json_string_value(arguments);
         json_decref(object);
-        enum parse_result result = parse_json(text, has_none ? 2 : json_string_length(arguments),
-                                              &object, &error);
-        if (result == PARSE_NO_ROOM || result == PARSE_TOO_LARGE) {
-            return no_memory(talk);
+        if (!read_arguments(talk, arguments, &object)) {
+            return false;
         }
     }
     json_t *message = name != NULL && json_is_object(object) ? calling_message(talk) : NULL;
