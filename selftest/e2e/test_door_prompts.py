@@ -5,6 +5,7 @@ import contextlib
 
 from appliance import NOISE, wait_for
 from door import COMPLETIONS, Door
+from models import model
 
 ASKED = ["User: What do bees make?\nBot:", "User: Hello\nBot:", "User: Compute 25 + 17.\nBot:"]
 GREEDY = {"temperature": 0, "max_tokens": 24, "stop": "\n"}
@@ -71,6 +72,18 @@ def test_prompts_of_token_ids_are_those_of_their_texts():
             assert again["usage"]["prompt_tokens"] == whole["usage"]["prompt_tokens"]
         (one,) = d.right(COMPLETIONS, {"prompt": ids[0], **GREEDY})["choices"]
         assert one == whole["choices"][0]
+
+
+def test_a_text_that_is_longer_than_any_frame_is_answered_as_its_token_ids():
+    """At this context a frame has room for 65536 bytes, or as many ids as the context."""
+    with model("llama", "--vocab", "8000", "--context", "15360") as path, \
+            Door("model.path=" + path, "limits.context_tokens=15360") as d:
+        text = 13200 * "ation"
+        ids = d.right("/tokenize", {"content": text, "add_special": True})["tokens"]
+        assert len(text) > 65536 and len(ids) < 15000
+        texts = texts_of(d.right(COMPLETIONS, {"prompt": ["a", text], **GREEDY, "max_tokens": 3}))
+        again = d.right(COMPLETIONS, {"prompt": ["a", ids], **GREEDY, "max_tokens": 3})
+        assert texts_of(again) == texts and texts[1]
 
 
 WRONG = [

@@ -106,6 +106,62 @@ static void test_prompts_are_texts_or_token_ids_alone_or_in_a_list(void **state)
     rig_end();
 }
 
+#define WORD       " together"          /* one token */
+#define WORD_BYTES (sizeof WORD - 1)
+
+/* The appliance takes every prompt that fits its context as ids, but a text of long words is longer
+ * than these. */
+static void test_a_text_that_is_longer_than_a_frame_is_sent_as_its_ids(void **state)
+{
+    static char words[910 * WORD_BYTES + 1], body[sizeof words + 64];
+    struct model *model = &rig.door.model;
+    const uint32_t *ids;
+    uint32_t count;
+    rig_begin();
+    for (uint32_t i = 0; i < 910; i++) {
+        memcpy(words + WORD_BYTES * i, WORD, WORD_BYTES);
+    }
+    snprintf(body, sizeof body, "{\"prompt\":[\"a\",\"%s\"]}", words);
+    rig.uplinks[0].agx.welcome.context_tokens_max = 1024;
+    rig.uplinks[0].agx.welcome.frame_bytes_max = 2 * 4096;
+    struct request *request = rig_ask("/v1/completions", body);
+    assert_string_equal(request->refusal.text, "");
+    assert_null(request->choices[0]->call.prompt_ids);
+    const struct agx_call *call = &request->choices[1]->call;
+    const struct vocab_input input = {.text = words, .bytes = (uint32_t)strlen(words)};
+    assert_true(model_encode(model, &input, &ids, &count));
+    assert_int_equal(call->prompt_ids_count, count + 1);
+    assert_int_equal(call->prompt_ids[0], model->vocab.info.bos_id);
+    assert_memory_equal(call->prompt_ids + 1, ids, count * sizeof *ids);
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_close(request->choices[i]);
+    }
+    rig_end();
+}
+
+static void test_a_conversation_that_is_longer_than_a_frame_is_sent_as_its_ids(void **state)
+{
+    static char body[910 * WORD_BYTES + 96] = "{\"messages\":[{\"role\":\"user\",\"content\":\"";
+    rig_begin();
+    for (uint32_t i = 0; i < 910; i++) {
+        memcpy(body + strlen(body), WORD, WORD_BYTES);
+    }
+    memcpy(body + strlen(body), "\"}]}", sizeof "\"}]}");
+    rig.uplinks[0].agx.welcome.context_tokens_max = 1024;
+    struct request *request = rig_ask("/v1/chat/completions", body);
+    assert_null(request->choices[0]->call.prompt_ids);
+    uint32_t tokens = request->choices[0]->prompt->tokens;
+    rig_close(request->choices[0]);
+    rig.uplinks[0].agx.welcome.frame_bytes_max = 2 * 4096;
+    request = rig_ask("/v1/chat/completions", body);
+    assert_int_equal(request->state, REQUEST_WAITING);
+    assert_non_null(request->choices[0]->call.prompt_ids);
+    assert_int_equal(request->choices[0]->call.prompt_ids_count, tokens);
+    assert_int_equal(request->choices[0]->call.prompt_parts_count, 0);
+    rig_close(request->choices[0]);
+    rig_end();
+}
+
 static void test_usage_counts_each_prompt_once_and_each_answer(void **state)
 {
     static const char *const said[] = {"x", NULL};
@@ -244,6 +300,8 @@ int main(void)
         cmocka_unit_test(test_more_tokens_than_the_context_has_are_refused),
         cmocka_unit_test(test_choices_of_several_prompts_go_prompt_by_prompt),
         cmocka_unit_test(test_prompts_are_texts_or_token_ids_alone_or_in_a_list),
+        cmocka_unit_test(test_a_text_that_is_longer_than_a_frame_is_sent_as_its_ids),
+        cmocka_unit_test(test_a_conversation_that_is_longer_than_a_frame_is_sent_as_its_ids),
         cmocka_unit_test(test_usage_counts_each_prompt_once_and_each_answer),
         cmocka_unit_test(test_wrong_prompts_are_refused_by_name),
         cmocka_unit_test(test_prompts_that_do_not_fit_are_refused_by_name),

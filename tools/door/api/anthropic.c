@@ -201,8 +201,7 @@ static bool read(struct request *request, const json_t *body)
                                                       "max_tokens: Field required")) &&
                     read_talk(&fields, &wish, &source) && program_find(request, user) &&
                     choices_make(&wish, request, &source, max_tokens);
-    buffer_free(&source.text);
-    memory_give(source.parts);
+    prompt_source_free(&source);
     return is_valid;
 }
 
@@ -222,8 +221,7 @@ void anthropic_count_tokens(struct request *request, const json_t *body)
         (void)model_encode(&request->door->model, &input, &ids, &count);
         request_answer(request, json_pack("{sI}", "input_tokens", (json_int_t)count));
     }
-    buffer_free(&source.text);
-    memory_give(source.parts);
+    prompt_source_free(&source);
 }
 
 /* ---- out: whole ------------------------------------------------------------------------------ */

@@ -19,23 +19,79 @@
 #include "tools/door/uplink/choice.h"
 #include "tools/door/uplink/uplink.h"
 
+#define CALL_REST_BYTES 4096u           /* of a CALL beside its prompt, at most */
+
 /* ---- prompts --------------------------------------------------------------------------------- */
 
-/* As many as the appliance will make of it. False: the text is too long. */
-static bool count_tokens(struct model *model, const struct prompt_source *source, uint32_t *tokens)
+void prompt_source_free(struct prompt_source *source)
+{
+    buffer_free(&source->text);
+    memory_give(source->ids);
+    memory_give(source->parts);
+    *source = (struct prompt_source){0};
+}
+
+/* The tokens that the appliance will make of a text, BOS not counted. False: it is too long. */
+static bool encode(struct model *model, const struct prompt_source *source, const uint32_t **ids,
+                   uint32_t *count)
 {
     const struct vocab_input input = {
         .text = source->text.at != NULL ? source->text.at : "",
         .bytes = (uint32_t)source->text.count, .parse_special = source->is_chat,
         .parts = (const uint8_t *)source->parts, .parts_count = source->parts_count};
+    return model_encode(model, &input, ids, count);
+}
+
+/* True when a CALL has room for it. It has for the ids of what fits the context, which are shorter
+ * than a text of long words. */
+static bool fits_frame(const struct request *request, const struct prompt_source *source)
+{
+    uint64_t bytes = source->text.count + source->parts_count * sizeof *source->parts;
+    return bytes + CALL_REST_BYTES <=
+           domain_welcome(request->door, request->domain)->frame_bytes_max;
+}
+
+/* In place of its text. False: out of memory. */
+static bool take_ids(struct prompt_source *source, const uint32_t *ids, uint32_t count,
+                     uint32_t bos_id)
+{
+    uint32_t first = bos_id != GGUF_NO_TOKEN;
+    uint32_t *own = memory_take((first + count) * sizeof *ids);
+    if (own != NULL) {
+        own[0] = bos_id;
+        memcpy(own + first, ids, count * sizeof *ids);
+        prompt_source_free(source);
+        source->ids = own;
+        source->ids_count = first + count;
+    }
+    return own != NULL;
+}
+
+/* How many tokens it has; a text that is too long to be sent becomes ids. */
+static bool read_source(struct request *request, struct prompt_source *source, uint32_t *tokens)
+{
+    struct model *model = &request->door->model;
+    uint32_t bos_id = source->is_chat ? GGUF_NO_TOKEN : model->vocab.info.bos_id, count;
+    uint32_t context = domain_welcome(request->door, request->domain)->context_tokens_max;
     const uint32_t *ids;
-    bool fits = model_encode(model, &input, &ids, tokens);
-    *tokens += !source->is_chat && model->vocab.info.bos_id != GGUF_NO_TOKEN;
-    return fits;
+    *tokens = source->ids_count;
+    if (source->ids != NULL) {
+        return true;
+    }
+    if (!encode(model, source, &ids, &count)) {
+        return request_refuse(request, 413, NULL, "the prompt is longer than door.body_bytes");
+    }
+    *tokens = count + (bos_id != GGUF_NO_TOKEN);
+    return *tokens >= context || fits_frame(request, source) ||
+           take_ids(source, ids, count, bos_id) || request_refuse_memory(request);
 }
 
 static struct prompt *make_prompt(struct request *request, struct prompt_source *source)
 {
+    uint32_t tokens;
+    if (!read_source(request, source, &tokens)) {
+        return NULL;
+    }
     struct prompt *prompt = memory_take(sizeof *prompt);
     if (prompt == NULL) {
         (void)request_refuse_memory(request);
@@ -43,12 +99,7 @@ static struct prompt *make_prompt(struct request *request, struct prompt_source 
     }
     *prompt = (struct prompt){.holders = 1, .text = source->text, .ids = source->ids,
                               .parts = source->parts, .parts_count = source->parts_count,
-                              .tokens = source->ids_count};
-    if (source->ids == NULL && !count_tokens(&request->door->model, source, &prompt->tokens)) {
-        (void)request_refuse(request, 413, NULL, "the prompt is longer than door.body_bytes");
-        memory_give(prompt);
-        return NULL;
-    }
+                              .tokens = tokens};
     *source = (struct prompt_source){0};
     return prompt;
 }
@@ -206,11 +257,12 @@ bool choices_begin(struct wish *wish, struct request *request, uint64_t prompts,
 
 bool choices_add(struct wish *wish, struct request *request, struct prompt_source *source)
 {
-    wish->call.no_bos = wish->call.parse_special = source->is_chat;
+    bool is_chat = source->is_chat;
     struct prompt *prompt = make_prompt(request, source);
     if (prompt == NULL) {
         return false;
     }
+    wish->call.no_bos = wish->call.parse_special = is_chat && prompt->ids == NULL;
     bool is_valid = fit_tokens(wish, request, prompt);
     for (uint32_t i = 0; is_valid && i < wish->choices; i++) {
         is_valid = add_choice(wish, request, prompt);

@@ -15,6 +15,9 @@ struct prompt_source {
     bool is_chat;
 };
 
+/* What was not taken over. */
+void prompt_source_free(struct prompt_source *source);
+
 /* How many a request may ask for. */
 uint64_t choices_max(const struct door *door);
 /* Room for `n` choices of each of so many prompts; the program is known. An answer has `max_tokens`

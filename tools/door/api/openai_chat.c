@@ -58,8 +58,7 @@ static bool read(struct request *request, const json_t *body)
                     field_text(&fields, "prompt_cache_key", &name) &&
                     read_talk(&fields, &wish, &source) && program_find(request, name) &&
                     choices_make(&wish, request, &source, max_tokens);
-    buffer_free(&source.text);
-    memory_give(source.parts);
+    prompt_source_free(&source);
     return is_valid;
 }
 

@@ -73,8 +73,7 @@ static bool add_prompt(const struct fields *fields, const json_t *prompt, const 
     wish->prompt_name = name;
     bool is_valid = read_prompt(fields, prompt, name, &source) &&
                     choices_add(wish, fields->request, &source);
-    buffer_free(&source.text);
-    memory_give(source.ids);
+    prompt_source_free(&source);
     return is_valid;
 }
 

@@ -195,8 +195,7 @@ static bool read(struct request *request, const json_t *body)
     wish.max_name = "max_output_tokens";
     is_valid = is_valid && program_find(request, name) &&
                choices_make(&wish, request, &source, max_tokens);
-    buffer_free(&source.text);
-    memory_give(source.parts);
+    prompt_source_free(&source);
     return is_valid;
 }
 
