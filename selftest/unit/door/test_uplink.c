@@ -145,6 +145,7 @@ static void test_resume_ends_the_call_when_patience_is_over(void **state)
     assert_int_equal(uplink->state, UPLINK_BROKEN);
     assert_int_equal(request->state, REQUEST_WAITING);
     rig.door.now_us += PATIENCE_US;
+    rig.door.connects_us = 0;               /* however long the try before took */
     uplinks_run(&rig.door);
     assert_int_equal(uplink->state, UPLINK_DOWN);
     assert_refused(request, "did not come back");
