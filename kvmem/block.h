@@ -207,9 +207,9 @@ bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uin
 /* The block that has this name, on either tier, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name);
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
-/* Names the block of the device; returns the block that had the name before, which lies on the host
- * and has lost it, or KVMEM_BLOCK_NONE. */
-uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name);
+/* Names the block of the device. `copy` is the block of the host that has this name, and loses it;
+ * or KVMEM_BLOCK_NONE. */
+void kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name, uint32_t copy);
 void kvmem_name_clear(struct kvmem *kv, uint32_t block);
 /* The content moves on: `to` takes the name of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);

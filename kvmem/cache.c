@@ -21,17 +21,17 @@ static uint32_t before_of(const struct kvmem *kv, uint32_t call, uint32_t index)
     return index > 0 ? kvmem_table_of(kv, call)[index - 1] : KVMEM_BLOCK_NONE;
 }
 
-/* The block gets this name. A copy on the host is freed: a name has one block. */
-static void name_block(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
+/* The block gets this name. A copy on the host, if any, is freed: a name has one block. */
+static void name_block(struct kvmem *kv, uint32_t block, struct kvmem_name *name, uint32_t copy)
 {
-    uint32_t copy = kvmem_name_set(kv, block, name);
+    kvmem_name_set(kv, block, name, copy);
     if (copy != KVMEM_BLOCK_NONE) {
         kvmem_tier_uncache(kv, copy);
         kvmem_tier_release(kv, copy);
     }
 }
 
-/* The block of the device that is equal to the call's at this index, or KVMEM_BLOCK_NONE. */
+/* The block of either tier that is equal to the call's at this index, or KVMEM_BLOCK_NONE. */
 static uint32_t find_equal(const struct kvmem *kv, uint32_t call, uint32_t index,
                            struct kvmem_name *name)
 {
@@ -40,8 +40,7 @@ static uint32_t find_equal(const struct kvmem *kv, uint32_t call, uint32_t index
         equal = kvmem_name_find_declared(kv, kv->calls[call].salt, before_of(kv, call, index),
                                          name->tokens);
     }
-    equal = equal == KVMEM_BLOCK_NONE ? kvmem_name_find(kv, name) : equal;
-    return equal < kv->device.count ? equal : KVMEM_BLOCK_NONE;
+    return equal == KVMEM_BLOCK_NONE ? kvmem_name_find(kv, name) : equal;
 }
 
 /* The call's block at this index is full: it gets its name, or gives way to an equal one. */
@@ -53,7 +52,7 @@ static void settle_block(struct kvmem *kv, uint32_t call, uint32_t index, const 
     kvmem_name_extend(&name, tokens, kv->settings.block_tokens);
     uint32_t equal = find_equal(kv, call, index, &name);
     ASSERT(kv->blocks[*entry].state == KVMEM_PRIVATE);
-    if (equal != KVMEM_BLOCK_NONE) {
+    if (equal < kv->device.count) {
         kv->blocks[equal].is_common =
             kv->blocks[equal].is_common ||
             !kvmem_is_of(&kv->blocks[equal], kv->calls[call].holder);
@@ -61,7 +60,7 @@ static void settle_block(struct kvmem *kv, uint32_t call, uint32_t index, const 
         kvmem_tier_release(kv, *entry);
         *entry = equal;
     } else {
-        name_block(kv, *entry, &name);
+        name_block(kv, *entry, &name, equal);
         kv->blocks[*entry].state = KVMEM_SHARED;
         kv->blocks[*entry].shelf = kvmem_shelf_of(kv->calls[call].holder, KVMEM_REST);
         if (call >= kv->settings.calls) {
@@ -101,12 +100,13 @@ static void name_partial(struct kvmem *kv, uint32_t call, const uint32_t *tokens
     struct kvmem_name name = kvmem_name_begin(kv, kv->calls[call].salt, before);
     kvmem_name_extend(&name, tokens + (positions - fill), fill);
     uint32_t equal = find_equal(kv, call, index, &name);
-    if (equal != KVMEM_BLOCK_NONE) {
+    if (equal < kv->device.count) {
         kvmem_tier_uncache(kv, equal);
         kvmem_name_clear(kv, equal);
         kvmem_tier_release(kv, equal);
+        equal = KVMEM_BLOCK_NONE;
     }
-    name_block(kv, block, &name);
+    name_block(kv, block, &name, equal);
     kvmem_remember_after(kv, before, block);
 }
 

@@ -179,31 +179,33 @@ static void insert(struct kvmem *kv, uint32_t block, struct kvmem_name *name, ui
     memcpy(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t));
 }
 
-uint32_t kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name)
+void kvmem_name_set(struct kvmem *kv, uint32_t block, struct kvmem_name *name, uint32_t copy)
 {
-    uint32_t copy = kvmem_name_find(kv, name);
     ASSERT(!kvmem_is_host(kv, block));
     ASSERT(kv->next_identity < UINT64_MAX);
     if (copy == KVMEM_BLOCK_NONE) {
         insert(kv, block, name, kv->next_identity++);
-        return copy;
+        return;
     }
-    ASSERT(kvmem_is_host(kv, copy));
+    ASSERT(kvmem_is_host(kv, copy) && kvmem_name_is_of(kv, name, copy));
     kvmem_name_clear(kv, copy);
     insert(kv, block, name, kv->blocks[copy].identity);
-    return copy;
 }
 
-void kvmem_name_clear(struct kvmem *kv, uint32_t block)
+/* In the chain of the block's hash `next` comes in its place. */
+static void replace(struct kvmem *kv, uint32_t block, uint32_t next)
 {
-    struct kvmem_block *named = &kv->blocks[block];
-    uint32_t *link = head_of(kv, named->hash);
-    ASSERT(named->fill > 0);
+    uint32_t *link = head_of(kv, kv->blocks[block].hash);
     while (*link != block) {
         ASSERT(*link != KVMEM_BLOCK_NONE);
         link = &kv->blocks[*link].chain_next;
     }
-    *link = named->chain_next;
+    *link = next;
+}
+
+/* The block, in no chain any more, has no name. */
+static void forget(struct kvmem *kv, struct kvmem_block *named)
+{
     named->chain_next = KVMEM_BLOCK_NONE;
     named->fill = 0;
     named->is_common = 0;
@@ -212,11 +214,27 @@ void kvmem_name_clear(struct kvmem *kv, uint32_t block)
     kv->version++;
 }
 
+void kvmem_name_clear(struct kvmem *kv, uint32_t block)
+{
+    struct kvmem_block *named = &kv->blocks[block];
+    ASSERT(named->fill > 0);
+    replace(kv, block, named->chain_next);
+    forget(kv, named);
+}
+
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to)
 {
-    struct kvmem_name name = kvmem_name_of(kv, from);
-    insert(kv, to, &name, kv->blocks[from].identity);
-    kv->blocks[to].is_common = kv->blocks[from].is_common;
-    kv->blocks[to].shelf = kv->blocks[from].shelf;
-    kvmem_name_clear(kv, from);
+    struct kvmem_block *giver = &kv->blocks[from], *taker = &kv->blocks[to];
+    ASSERT(giver->fill > 0 && taker->fill == 0);
+    replace(kv, from, to);
+    taker->chain_next = giver->chain_next;
+    taker->hash = giver->hash;
+    taker->before = giver->before;
+    taker->index = giver->index;
+    taker->fill = giver->fill;
+    taker->identity = giver->identity;
+    taker->is_common = giver->is_common;
+    taker->shelf = giver->shelf;
+    memcpy(tokens_of(kv, to), tokens_of(kv, from), giver->fill * sizeof(uint32_t));
+    forget(kv, giver);
 }
