@@ -68,15 +68,31 @@ static uint8_t *free_of_cluster(struct kvmem *kv, uint32_t block)
     return &kv->cluster_free[block / KVMEM_CLUSTER];
 }
 
-/* A cluster that is free whole, and is so no more or only now. */
-static void cluster_pass(struct kvmem *kv, uint32_t block, struct kvmem_list *from,
-                     struct kvmem_list *to)
+/* The cluster is free whole only now: its blocks come to follow each other. */
+static void cluster_join(struct kvmem *kv, uint32_t block)
 {
     uint32_t first = block / KVMEM_CLUSTER * KVMEM_CLUSTER;
     for (uint32_t i = KVMEM_CLUSTER; i-- > 0;) {
-        list_remove(kv, from, first + i);
-        list_insert(kv, to, KVMEM_BLOCK_NONE, first + i);
+        list_remove(kv, &kv->device.free, first + i);
+        list_insert(kv, &kv->device.whole, KVMEM_BLOCK_NONE, first + i);
     }
+}
+
+/* The cluster is free whole, and no more so: all its blocks leave that list as one stretch. */
+static void cluster_part(struct kvmem *kv, uint32_t block)
+{
+    struct kvmem_list *whole = &kv->device.whole, *free = &kv->device.free;
+    struct kvmem_block *first = &kv->blocks[block / KVMEM_CLUSTER * KVMEM_CLUSTER];
+    struct kvmem_block *last = first + KVMEM_CLUSTER - 1;
+    uint32_t head = (uint32_t)(first - kv->blocks), tail = (uint32_t)(last - kv->blocks);
+    *(first->prev != KVMEM_BLOCK_NONE ? &kv->blocks[first->prev].next : &whole->head) = last->next;
+    *(last->next != KVMEM_BLOCK_NONE ? &kv->blocks[last->next].prev : &whole->tail) = first->prev;
+    *(free->head != KVMEM_BLOCK_NONE ? &kv->blocks[free->head].prev : &free->tail) = tail;
+    first->prev = KVMEM_BLOCK_NONE;
+    last->next = free->head;
+    free->head = head;
+    whole->count -= KVMEM_CLUSTER;
+    free->count += KVMEM_CLUSTER;
 }
 
 void kvmem_tier_release(struct kvmem *kv, uint32_t block)
@@ -87,7 +103,7 @@ void kvmem_tier_release(struct kvmem *kv, uint32_t block)
     released->state = KVMEM_FREE;
     list_insert(kv, &tier_of(kv, block)->free, KVMEM_BLOCK_NONE, block);
     if (!kvmem_is_host(kv, block) && ++*free_of_cluster(kv, block) == KVMEM_CLUSTER) {
-        cluster_pass(kv, block, &kv->device.free, &kv->device.whole);
+        cluster_join(kv, block);
     }
 }
 
@@ -129,7 +145,7 @@ uint32_t kvmem_tier_take(struct kvmem *kv, struct kvmem_tier *tier, uint32_t bef
     uint32_t block = is_device ? choose_free(kv, before) : tier->free.head;
     ASSERT(block != KVMEM_BLOCK_NONE && kv->blocks[block].state == KVMEM_FREE);
     if (is_device && (*free_of_cluster(kv, block))-- == KVMEM_CLUSTER) {
-        cluster_pass(kv, block, &tier->whole, &tier->free);
+        cluster_part(kv, block);
     }
     list_remove(kv, &tier->free, block);
     return block;
