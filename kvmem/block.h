@@ -62,7 +62,7 @@ struct kvmem_block {
 };
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
 
-/* Where the contents of a holder lie, oldest first. */
+/* Where the contents of a holder lie on a tier, oldest first. */
 enum kvmem_shelf {
     KVMEM_REST,                     /* no waiting call has asked for them */
     KVMEM_ASKED,                    /* one has, or has had them */
@@ -73,16 +73,7 @@ enum kvmem_shelf {
 struct kvmem_holder {
     uint64_t need;
     uint32_t account;
-    bool is_protected;                   /* what it has left is needed more than its age says */
-    struct kvmem_list cached[2][KVMEM_SHELVES];     /* on the device, and on the host */
-};
-
-struct kvmem_call {
-    uint64_t salt;                  /* of the last commit */
-    uint32_t holder;                /* of the last commit */
-    uint32_t count;                 /* entries of its table */
-    uint32_t kept_positions;        /* that it gave up last; 0: none */
-    uint64_t kept_before;           /* identity before the block in which they end */
+    bool is_protected;              /* what it has left is needed more than its age says */
 };
 
 #define KVMEM_NAME_KEYS 4           /* of the hash, besides one for each token of a block */
@@ -131,7 +122,7 @@ static inline struct kvmem_list *kvmem_contents(const struct kvmem *kv,
                                                 const struct kvmem_tier *tier, uint32_t shelf)
 {
     ASSERT(shelf < kvmem_shelves(&kv->settings));
-    return &kv->holders[shelf / KVMEM_SHELVES].cached[tier == &kv->host][shelf % KVMEM_SHELVES];
+    return &tier->contents[shelf];
 }
 /* True when a call waits that has asked for its contents. */
 static inline bool kvmem_is_wanted(const struct kvmem *kv, uint32_t shelf)

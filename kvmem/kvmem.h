@@ -49,11 +49,11 @@
 #include <stdint.h>
 
 #include "config/base/arena.h"
-#include "config/base/heap.h"
 #include "config/base/quota.h"
 #include "config/base/step.h"
 #include "config/config.h"
 #include "kvmem/question.h"
+#include "kvmem/state.h"
 
 #define KVMEM_BLOCK_NONE UINT32_MAX
 
@@ -106,10 +106,7 @@ struct kvmem_counters {             /* since boot */
     uint64_t dropped_blocks;        /* contents lost for want of room or time */
 };
 
-struct kvmem_block;                 /* kvmem/block.h; so are call and holder */
-struct kvmem_list {
-    uint32_t head, tail, count;
-};
+struct kvmem_block;                 /* kvmem/block.h; so is the holder */
 struct kvmem {
     struct kvmem_settings settings;
     uint32_t blocks_count;          /* of both tiers */
@@ -132,19 +129,7 @@ struct kvmem {
     uint64_t next_identity;
     uint32_t declared_count;        /* blocks of declared prefixes */
     uint64_t now_us;                /* the newest time that was told */
-    struct kvmem_tier {
-        uint32_t first, count;      /* block numbers first .. first + count - 1 */
-        struct kvmem_list free, whole, mirrors;     /* tier.c */
-        uint32_t cached_last;       /* the block that was cached last, or KVMEM_BLOCK_NONE */
-        uint32_t cached_count[2];   /* contents that no waiting call has asked for; that one has */
-        struct heap needs;          /* of the shelves that have contents here, by their need */
-        struct heap ages[2];        /* the same by their oldest content: not wanted, wanted */
-        struct kvmem_share {        /* of the cached contents, an account's (share.c) */
-            uint32_t min, cached;
-            bool is_within;         /* it has no more than its minimum */
-        } shares[QUOTA_ACCOUNTS_MAX];
-        uint32_t within;            /* cached contents of accounts within their minimums */
-    } device, host;
+    struct kvmem_tier device, host;
     struct kvmem_holder *holders;   /* [settings.holders] */
     bool has_shares;                /* an account has a minimum */
 };

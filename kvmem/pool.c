@@ -18,6 +18,7 @@
 #include "config/base/bounds.h"
 #include "kvmem/tier.h"
 
+#define TIERS 2
 #define HEAPS 6                                /* of shelves: of each tier, needs and two of ages */
 #define TOTAL_BLOCKS_MAX (UINT32_MAX / 8 + 1)  /* hash_heads() is at most eight times as many */
 
@@ -87,6 +88,10 @@ void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *se
              (uint64_t)settings->blocks_per_call * sizeof(uint32_t));
     memory_plan_add(plan, MEMORY_CORE, "kv holders", settings->holders,
                     sizeof(struct kvmem_holder));
+    for (uint32_t i = 0; i < TIERS; i++) {
+        memory_plan_add(plan, MEMORY_CORE, "kv shelves", kvmem_shelves(settings),
+                        sizeof(struct kvmem_list));
+    }
     for (uint32_t i = 0; i < HEAPS; i++) {
         heap_plan_memory(plan, "kv order of shelves", kvmem_shelves(settings));
     }
@@ -136,8 +141,9 @@ static void reset(struct kvmem *kv)
     reset_tier(kv, &kv->host, host_first, kv->settings.host_blocks);
 }
 
-static void init_heaps(struct kvmem_tier *tier, uint32_t shelves, struct arena *arena)
+static void init_shelves(struct kvmem_tier *tier, uint32_t shelves, struct arena *arena)
 {
+    tier->contents = arena_take(arena, shelves, sizeof(struct kvmem_list));
     heap_init(&tier->needs, shelves, arena);
     heap_init(&tier->ages[false], shelves, arena);
     heap_init(&tier->ages[true], shelves, arena);
@@ -174,8 +180,8 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
                               sizeof(struct kvmem_holder)),
         .next_identity = 1,
     };
-    init_heaps(&kv->device, kvmem_shelves(settings), arena);
-    init_heaps(&kv->host, kvmem_shelves(settings), arena);
+    init_shelves(&kv->device, kvmem_shelves(settings), arena);
+    init_shelves(&kv->host, kvmem_shelves(settings), arena);
     kvmem_name_init(kv);
     reset(kv);
 }
