@@ -49,6 +49,7 @@
 #include <stdint.h>
 
 #include "config/base/arena.h"
+#include "config/base/assert.h"
 #include "config/base/quota.h"
 #include "config/base/step.h"
 #include "config/config.h"
@@ -182,7 +183,11 @@ static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
     return kv->host.mirrors.count;
 }
 /* Blocks that the call owns. */
-uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call);
+static inline uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
+{
+    ASSERT(call < kv->settings.calls + kv->settings.prefixes);
+    return kv->calls[call].count;
+}
 /* Blocks of a declared prefix, with which the call's begin. O(these). */
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
 /* Blocks of the call, right after those of a declared prefix, that calls of other holders have

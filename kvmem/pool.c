@@ -201,12 +201,6 @@ uint32_t kvmem_host_used(const struct kvmem *kv)
     return kv->host.count - kv->host.free.count - kv->host.mirrors.count;
 }
 
-uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
-{
-    ASSERT(call < kvmem_calls_count(&kv->settings));
-    return kv->calls[call].count;
-}
-
 void kvmem_expect(const struct kvmem *kv, uint32_t call)
 {
     __builtin_prefetch(&kv->calls[call], 1);
