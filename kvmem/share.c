@@ -13,8 +13,8 @@
  * taken blocks of a tenant that is ahead: then that goes, too, after all else
  * (docs/decisions/0101).
  *
- * Invariants: cached is what the shelves of the account's holders hold on the tier, without what
- * former holders have left.
+ * Invariants: where an account has a minimum, cached is what the shelves of the account's holders
+ * hold on the tier, without what former holders have left. Else nothing is counted.
  * Bounds: O(1) for a content that comes or goes; O(holders) where an account passes its minimum,
  * once for each part of that, amortised; O(holders) for a block where all that is cached
  * is within minimums.
@@ -31,10 +31,24 @@ void kvmem_share_reset(struct kvmem_tier *tier)
     }
 }
 
+/* What each account has there: it was not counted where no account had a minimum. */
+static void count_cached(const struct kvmem *kv, const struct kvmem_tier *tier, uint32_t *counted)
+{
+    for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
+        uint32_t account = kvmem_account_of(kv, shelf);
+        if (account != QUOTA_ACCOUNT_NONE) {
+            counted[account] += kvmem_contents(kv, tier, shelf)->count;
+        }
+    }
+}
+
 static void bind_tier(struct kvmem *kv, struct kvmem_tier *tier, const struct quotas *quotas)
 {
+    uint32_t counted[QUOTA_ACCOUNTS_MAX] = {0};
+    count_cached(kv, tier, counted);
     for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
         uint64_t min = quotas->of[QUOTA_KV_BLOCKS][i].min;
+        tier->shares[i].cached = counted[i];
         tier->shares[i].min = (uint32_t)(min * tier->count / kv->settings.device_blocks);
         kvmem_tier_judge(kv, tier, i);
     }
@@ -92,15 +106,10 @@ uint32_t kvmem_withheld(const struct kvmem *kv, uint32_t holder)
 void kvmem_share_check(const struct kvmem *kv, const struct kvmem_tier *tier)
 {
     uint32_t counted[QUOTA_ACCOUNTS_MAX] = {0}, within = 0;
-    for (uint32_t shelf = 0; shelf < kvmem_shelves(&kv->settings); shelf++) {
-        uint32_t account = kvmem_account_of(kv, shelf);
-        if (account != QUOTA_ACCOUNT_NONE) {
-            counted[account] += kvmem_contents(kv, tier, shelf)->count;
-        }
-    }
+    count_cached(kv, tier, counted);
     for (uint32_t i = 0; i < QUOTA_ACCOUNTS_MAX; i++) {
         const struct kvmem_share *share = &tier->shares[i];
-        ASSERT(share->cached == counted[i]);
+        ASSERT(!kv->has_shares || share->cached == counted[i]);
         ASSERT(share->min == 0 || share->cached > share->min || share->is_within);
         ASSERT(share->min > 0 || !share->is_within);
         within += share->is_within ? share->cached : 0;

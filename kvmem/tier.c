@@ -194,15 +194,13 @@ void kvmem_tier_judge(struct kvmem *kv, struct kvmem_tier *tier, uint32_t accoun
 
 static void count_share(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf, int32_t change)
 {
-    uint32_t account = kvmem_account_of(kv, shelf);
+    uint32_t account = kv->has_shares ? kvmem_account_of(kv, shelf) : QUOTA_ACCOUNT_NONE;
     if (account != QUOTA_ACCOUNT_NONE) {
         struct kvmem_share *share = &tier->shares[account];
         ASSERT(change > 0 || share->cached > 0);
         share->cached += (uint32_t)change;
         tier->within += share->is_within ? (uint32_t)change : 0;
-        if (kv->has_shares) {
-            kvmem_tier_judge(kv, tier, account);
-        }
+        kvmem_tier_judge(kv, tier, account);
     }
 }
 

@@ -98,6 +98,18 @@ static void test_beyond_the_minimum_all_goes_by_age(void **state)
     assert_int_equal(kvmem_withheld(&rig->kv, BLUE), 0);
 }
 
+/* Nothing is counted before an account has a minimum. */
+static void test_what_was_there_before_the_minimums_counts(void **state)
+{
+    (void)state;
+    struct rig *rig = fresh(0, 0);
+    const struct quotas quotas = quotas_of(0, 2);
+    assert_int_equal(kvmem_withheld(&rig->kv, TAKER), 0);
+    kvmem_bind_quotas(&rig->kv, &quotas);
+    kvmem_check(&rig->kv);
+    assert_int_equal(kvmem_withheld(&rig->kv, TAKER), 2);
+}
+
 static void test_what_is_left_counts_for_no_account(void **state)
 {
     (void)state;
@@ -117,6 +129,7 @@ int main(void)
         cmocka_unit_test(test_what_is_within_a_minimum_goes_last),
         cmocka_unit_test(test_where_all_is_within_an_account_takes_its_own),
         cmocka_unit_test(test_beyond_the_minimum_all_goes_by_age),
+        cmocka_unit_test(test_what_was_there_before_the_minimums_counts),
         cmocka_unit_test(test_what_is_left_counts_for_no_account),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
