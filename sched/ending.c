@@ -89,22 +89,6 @@ static void count_end(struct stats *stats, enum call_finish finish)
     }
 }
 
-enum call_finish sched_call_stop_reason(const struct call *call, uint32_t token)
-{
-    uint32_t count = call->sampling.stop_ids_count;
-    uint32_t eos = call->eos_id_index_plus_1;
-    ASSERT(count <= CALL_STOP_IDS_MAX);
-    if (eos > 0 && eos <= count && call->sampling.stop_ids[eos - 1] == token) {
-        return CALL_FINISH_EOS;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (call->sampling.stop_ids[i] == token) {
-            return CALL_FINISH_STOP_ID;
-        }
-    }
-    return CALL_FINISH_NONE;
-}
-
 /* The answer has these tokens; the last ones may be published and not settled. */
 static void answer_with(struct sched *sched, struct call *call, uint32_t tokens)
 {

@@ -12,7 +12,21 @@ void sched_call_enter(const struct sched *sched, struct call *call, uint32_t fir
 void sched_call_charge(struct sched *sched, struct call *call, uint64_t duration_us,
                        uint64_t now_us);
 /* The reason for which the call ends with this token; NONE: it does not. */
-enum call_finish sched_call_stop_reason(const struct call *call, uint32_t token);
+static inline enum call_finish sched_call_stop_reason(const struct call *call, uint32_t token)
+{
+    uint32_t count = call->sampling.stop_ids_count;
+    uint32_t eos = call->eos_id_index_plus_1;
+    ASSERT(count <= CALL_STOP_IDS_MAX);
+    if (eos > 0 && eos <= count && call->sampling.stop_ids[eos - 1] == token) {
+        return CALL_FINISH_EOS;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (call->sampling.stop_ids[i] == token) {
+            return CALL_FINISH_STOP_ID;
+        }
+    }
+    return CALL_FINISH_NONE;
+}
 /* QUEUED or RUNNING to FINISHED: out of every list, blocks given up, program credited, net told. */
 void sched_call_end(struct sched *sched, struct call *call, enum call_finish finish,
                     enum status status, uint64_t now_us);

@@ -55,9 +55,9 @@ static enum call_finish take_tokens(struct sched *sched, struct call *call,
     ASSERT(count <= call->max_tokens - call->generated_tokens);
     ASSERT(sched_call_known(call) + count <= sched->calls->context_tokens);
     while (taken < count && finish == CALL_FINISH_NONE) {
-        end[taken] = tokens[taken];
         finish = sched_call_stop_reason(call, tokens[taken++]);
     }
+    memcpy(end, tokens, taken * sizeof *end);
     call->generated_tokens += taken;
     sched->stats->tokens_generated += taken;
     bool is_whole = call->generated_tokens == call->max_tokens;
