@@ -314,7 +314,8 @@ static bool contradicts(const struct call *call, const uint32_t *tokens, uint32_
     const uint32_t *known = call->tokens + sched_call_known(call);
     uint32_t published = call->published_tokens - call->generated_tokens;
     ASSERT(call->published_tokens >= call->generated_tokens);
-    return memcmp(tokens, known, (count < published ? count : published) * sizeof *tokens) != 0;
+    return published > 0 &&
+           memcmp(tokens, known, (count < published ? count : published) * sizeof *tokens) != 0;
 }
 
 /* Those of tokens that are not published yet; false when they cannot be. */
