@@ -142,24 +142,35 @@ static void hold_at_head(struct sched_engine *engine, struct sched_job *job, uin
     }
 }
 
-/* All jobs of the member, held ones to the head, the last one first: they keep their order. */
+static void move_job(struct sched_engine *engine, struct sched_job *job, bool held, bool to_head,
+                     uint64_t now_us)
+{
+    if (to_head) {
+        hold_at_head(engine, job, now_us);
+    } else {
+        sched_queue_hold(engine, job, held, false);
+    }
+    engine->active.held_jobs += held ? 1u : -1u;
+    sched_need_held(engine, job);
+}
+
+/* All jobs of the member, held ones to the head, the last one first: they keep their order. Where
+ * one job has all of its calls, the others are not visited. */
 static void move_jobs(struct sched_engine *engine, const struct sched_member *member, bool held,
                       uint64_t now_us)
 {
     const struct sched *sched = engine->sched;
     bool to_head = held && sched->nodes == NULL;        /* else keys say where they go */
-    struct call *call =
-        to_head ? sched_call_or_null(sched, member->first_call) : oldest_call(sched, member);
-    while (call != NULL) {
+    uint32_t left = member->calls_count;        /* those whose jobs have not moved */
+    struct call *call = sched_call_or_null(sched, member->first_call);
+    if (!to_head && left > 0 && sched_job_of(sched, call)->calls_count < left) {
+        call = oldest_call(sched, member);
+    }
+    while (left > 0) {
         struct sched_job *job = sched_job_of(sched, call);
         if (job->held != held) {
-            if (to_head) {
-                hold_at_head(engine, job, now_us);
-            } else {
-                sched_queue_hold(engine, job, held, false);
-            }
-            engine->active.held_jobs += held ? 1u : -1u;
-            sched_need_held(engine, job);
+            left -= job->calls_count;
+            move_job(engine, job, held, to_head, now_us);
         }
         call = sched_call_or_null(sched, to_head ? call->program_next : call->program_prev);
     }
