@@ -164,12 +164,12 @@ static uint64_t share_after(uint64_t share, const struct step_out *out)
 void sched_draft_settle(struct sched_engine *engine, uint32_t row, uint64_t now_us)
 {
     struct sched *sched = engine->sched;
-    struct program *program = program_of(engine, row);
     const struct step_out *out = &engine->outs[row];
-    uint64_t share = share_of(program);
     if (sched->settings.speculate == 0) {
         return;
     }
+    struct program *program = program_of(engine, row);
+    uint64_t share = share_of(program);
     if (engine->planned[row].drafts == 0) {
         share = (share * (RETURN_PARTS - 1) + SHARE_START) / RETURN_PARTS;
     }

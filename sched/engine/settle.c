@@ -322,7 +322,7 @@ static bool contradicts(const struct call *call, const uint32_t *tokens, uint32_
 static bool take_logprobs(const struct sched_engine *engine, uint32_t index)
 {
     const struct call *call = call_of(engine, index);
-    if (!is_live(engine, index)) {
+    if (!is_live(engine, index) || call_logprob_entries(&call->sampling) == 0) {
         return true;
     }
     uint32_t published = call->published_tokens - call->generated_tokens;
