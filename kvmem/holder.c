@@ -24,18 +24,29 @@
 #include "config/base/assert.h"
 #include "kvmem/tier.h"
 
+/* What lies on the shelf has another need now. Without contents it has no rank. */
+static void rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf)
+{
+    if (kvmem_contents(kv, tier, shelf)->count > 0) {
+        kvmem_tier_rank(kv, tier, shelf);
+    }
+}
+
 static void tell(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf, bool was_wanted)
 {
     uint32_t count = kvmem_contents(kv, tier, shelf)->count;
     tier->cached_count[was_wanted] -= count;
     tier->cached_count[kvmem_is_wanted(kv, shelf)] += count;
-    kvmem_tier_rank(kv, tier, shelf);
+    rank(kv, tier, shelf);
 }
 
 void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need)
 {
     uint32_t shelf = kvmem_shelf_of(holder, KVMEM_ASKED);
     ASSERT(holder < kv->settings.holders);
+    if (need == kv->holders[holder].need && need >= KVMEM_WANTED) {
+        return;
+    }
     bool was_wanted = kvmem_is_wanted(kv, shelf);
     kv->holders[holder].need = need;
     tell(kv, &kv->device, shelf, was_wanted);
@@ -51,8 +62,8 @@ void kvmem_protect(struct kvmem *kv, uint32_t holder, bool is_protected)
     ASSERT(holder < kv->settings.holders);
     kv->holders[holder].is_protected = is_protected;
     for (enum kvmem_shelf shelf = KVMEM_REST; shelf <= KVMEM_ASKED; shelf++) {
-        kvmem_tier_rank(kv, &kv->device, kvmem_shelf_of(holder, shelf));
-        kvmem_tier_rank(kv, &kv->host, kvmem_shelf_of(holder, shelf));
+        rank(kv, &kv->device, kvmem_shelf_of(holder, shelf));
+        rank(kv, &kv->host, kvmem_shelf_of(holder, shelf));
     }
 }
 
