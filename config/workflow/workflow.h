@@ -125,6 +125,7 @@ struct workflow_row {
     uint64_t asked[WORKFLOW_NODES_MAX / 64];    /* bits: ASK was sent, and no ANSWER has come */
     uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];   /* bits */
     uint64_t digest;                /* of the values sent, in the order in which they were */
+    enum status failed_as;          /* how it had failed when the first of them was; else OK */
 };
 
 enum workflow_instance_state {

@@ -10,7 +10,7 @@
  * Replies have a number of their own, REPLIES_LAYOUT: they may be in a file, which the next version
  * is to read. A file of another layout is refused. A change of theirs is one of kept memory, too.
  *
- * records: a62a668eb5e51b88
+ * records: db0ccd90246fe5ab
  * replies: 50b84d9b04cbe11e
  */
 #include "config/base/fnv.h"
@@ -19,7 +19,7 @@
 #include "net/kept/replies.h"
 #include "net/kept/workflows.h"
 
-#define LAYOUT         8u
+#define LAYOUT         9u
 #define REPLIES_LAYOUT 2u
 
 uint64_t net_replies_layout(void)

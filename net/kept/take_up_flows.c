@@ -66,7 +66,7 @@ static void restore_row(struct net *net, uint32_t index, uint32_t place,
         .state = WORKFLOW_ROW_GIVEN, .number = kept->number, .request = kept->request,
         .arrival = told->arrival, .values = kept->values, .nodes_first = kept->nodes_first,
         .is_awaited = told->is_awaited, .digest = told->digest, .goes_on = true,
-        .life = kept->life};
+        .failed_as = (enum status)told->failed_as, .life = kept->life};
     memcpy(row->asked, told->asked, sizeof row->asked);
     memcpy(row->outputs_sent, told->outputs_sent, sizeof row->outputs_sent);
     memcpy(row->columns, kept->columns, sizeof row->columns);

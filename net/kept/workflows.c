@@ -139,6 +139,7 @@ static struct net_kept_told told_of(const struct net *net, uint32_t index, uint3
         told.digest = row->digest;
         told.arrival = row->arrival;
         told.is_awaited = row->is_awaited;
+        told.failed_as = (uint16_t)row->failed_as;
         memcpy(told.outputs_sent, row->outputs_sent, sizeof told.outputs_sent);
         memcpy(told.asked, row->asked, sizeof told.asked);
     }

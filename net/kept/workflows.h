@@ -26,7 +26,8 @@ struct net_kept_told {              /* what the client has been told of a row */
     uint64_t digest;
     uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];
     uint64_t asked[WORKFLOW_NODES_MAX / 64];
-    uint32_t arrival, is_awaited;
+    uint32_t arrival;
+    uint16_t is_awaited, failed_as;
 };
 
 struct net_kept_flow_version {      /* what a pass has made of the workflow */

@@ -48,13 +48,26 @@ static bool begin_ask(struct workflow *flow)
     return false;
 }
 
+/* Where the outputs begin that may be sent. One that had no value when a later one was sent stays
+ * without: a core that takes over may know it, from another row, but its row has failed. */
+static uint32_t first_unsent(const struct workflow *flow, uint32_t row)
+{
+    uint32_t first = flow->stream ? 0 : flow->outputs_count;
+    while (first > 0 && !net_flow_was_sent(flow, row, first - 1)) {
+        first--;
+    }
+    return first;
+}
+
 /* The first output of the row that is known and was not sent. */
 static bool begin_value(struct workflow *flow, uint32_t index)
 {
     struct workflow_row *row = &flow->rows[index];
-    for (uint32_t output = 0; output < flow->outputs_count; output++) {
+    uint32_t first = first_unsent(flow, index);
+    for (uint32_t output = first; output < flow->outputs_count; output++) {
         if (!net_flow_was_sent(flow, index, output) &&
             net_said_is_known(flow, index, flow->outputs[output])) {
+            row->failed_as = flow->stream || first > 0 ? row->failed_as : row->status;
             mark_sent(row, output);
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_VALUE, .row = index,
                                                      .index = output};
@@ -160,8 +173,9 @@ static bool send_row_done(struct net *net, struct workflow *flow, uint32_t index
     if (room < WIRE_HEADER_BYTES + sizeof(struct wire_bytes_flow_row_done)) {
         return false;               /* before the digest, which costs a walk over all values */
     }
+    enum status status = row->failed_as != STATUS_OK ? row->failed_as : row->status;
     const struct wire_flow_row_done done = {
-        .flow_id = flow->flow_id, .row = row->number, .status = told(row->status),
+        .flow_id = flow->flow_id, .row = row->number, .status = told(status),
         .calls = row->calls, .shared = row->shared, .fetched = row->fetched,
         .digest = digest_of(flow, index)};
     uint32_t count = wire_flow_row_done_encode(&done, bytes, room);

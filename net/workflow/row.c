@@ -167,6 +167,7 @@ static enum status answer_again(struct net_frame *frame, uint32_t index, uint32_
     flow->may_ask = flow->may_stream = true;
     memset(row->outputs_sent, 0, sizeof row->outputs_sent);
     row->digest = WIRE_DIGEST_START;
+    row->failed_as = STATUS_OK;
     row->state = row->state == WORKFLOW_ROW_SENT ? WORKFLOW_ROW_DONE : row->state;
     net_kept_flow_note(frame->net, index);
     exchange_workflow_news(frame->net->exchange, index);
