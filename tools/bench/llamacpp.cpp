@@ -5,9 +5,12 @@
 //     llamacpp MODEL.gguf greedy N [THREADS]    as bench-scores greedy, but an end-of-generation id is
 //                                               the last one (selftest/e2e/test_llamacpp.py)
 //     llamacpp MODEL.gguf mixed [THREADS]       tokens/s of what bench calls mixed
+//     llamacpp MODEL.gguf context N [THREADS]   tokens/s of one call that has N tokens, as bench-context
+//                                               with --blank: they are not computed as one prompt
 //
 // Lines of standard input and their answers are those of tools/bench/scores.c. For score and greedy
-// keys and values are F32 and attention is the plain one, as ours are; mixed runs as llama.cpp comes.
+// keys and values are F32 and attention is the plain one, as ours are; mixed runs as llama.cpp comes,
+// context with flash attention.
 //
 // Build, with LLAMA a checkout of llama.cpp and BUILD its static build without a GPU; for
 // ik_llama.cpp, whose interface is older, add -DIK_LLAMA:
@@ -33,6 +36,7 @@ using Ids = std::vector<llama_token>;
 static const int SEQUENCES = 32, BATCH_TOKENS = 512;
 // Of mixed: as in tools/bench/bench.c.
 static const int CALLS = 16, PROMPT_TOKENS = 16, DECODE_TOKENS = 64, PLAN_STEPS = 8, CHUNK = 64;
+static const int FILL = 16;                 // of context: tokens that see each other and no other
 
 [[noreturn]] static void fail(const char *text)
 {
@@ -285,6 +289,64 @@ static void mixed(llama_model *model, int threads)
     std::printf("%.2f\n", tokens / least);
 }
 
+// ---- context ------------------------------------------------------------------------------------
+
+// The pieces of the text come as sequences of their own, at its positions, and are given to the call:
+// a prompt as long would take hours, and what is in the KV does not count.
+static void fill(llama_context *context, size_t tokens)
+{
+    Batch batch;
+    for (size_t at = 0; at < tokens; at += FILL) {
+        for (size_t i = at; i < at + FILL; i++) {
+            batch.add(3 + (llama_token)(i % 256), i, 1, false);
+        }
+        batch.run(context);
+#ifdef IK_LLAMA
+        llama_kv_cache_seq_cp(context, 1, 0, -1, -1);
+        llama_kv_cache_seq_rm(context, 1, -1, -1);
+#else
+        llama_memory_seq_cp(llama_get_memory(context), 1, 0, -1, -1);
+        llama_memory_seq_rm(llama_get_memory(context), 1, -1, -1);
+#endif
+    }
+}
+
+static double decode_seconds(llama_context *context, size_t position)
+{
+    Batch batch;
+    auto begun = std::chrono::steady_clock::now();
+    for (int step = 0; step < DECODE_TOKENS; step++) {
+        batch.add(3 + step, position + (size_t)step, 0, true);
+        batch.run(context);
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+// The first run warms up.
+static void of_context(llama_model *model, int threads, size_t tokens)
+{
+    tokens -= tokens % FILL;
+    llama_context_params params = llama_context_default_params();
+    params.n_seq_max = 2;
+    params.n_ctx = (uint32_t)(tokens + 512);
+    params.n_threads = params.n_threads_batch = threads;
+#ifdef IK_LLAMA
+    params.flash_attn = true;
+#else
+    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    params.kv_unified = true;
+#endif
+    llama_context *context = llama_init_from_model(model, params);
+    if (context == nullptr) {
+        fail("no context");
+    }
+    fill(context, tokens);
+    (void)decode_seconds(context, tokens);
+    double seconds = decode_seconds(context, tokens + (size_t)DECODE_TOKENS);
+    std::printf("%.2f\n", DECODE_TOKENS / seconds);
+    llama_free(context);
+}
+
 static void answer_lines(llama_model *model, int threads, size_t most, std::FILE *expect)
 {
     const llama_vocab *vocab = llama_model_get_vocab(model);
@@ -310,10 +372,12 @@ static void answer_lines(llama_model *model, int threads, size_t most, std::FILE
 int main(int count, char **words)
 {
     std::string verb = count > 2 ? words[2] : "";
-    int next = verb == "greedy" ? 4 : 3;
-    if ((verb != "score" && verb != "greedy" && verb != "mixed") || count < next) {
-        fail("usage: llamacpp MODEL.gguf score|greedy N|mixed [THREADS [FILE]]");
+    bool has_number = verb == "greedy" || verb == "context";
+    int next = has_number ? 4 : 3;
+    if ((!has_number && verb != "score" && verb != "mixed") || count < next) {
+        fail("usage: llamacpp MODEL.gguf score|greedy N|mixed|context N [THREADS [FILE]]");
     }
+    size_t number = has_number ? (size_t)std::atoi(words[3]) : 0;
     int threads = count > next ? std::max(1, std::atoi(words[next])) : 1;
     std::FILE *expect = count > next + 1 ? std::fopen(words[next + 1], "rb") : nullptr;
     if (count > next + 1 && expect == nullptr) {
@@ -323,7 +387,7 @@ int main(int count, char **words)
     llama_backend_init();
     llama_model_params params = llama_model_default_params();
 #ifdef IK_LLAMA
-    params.repack_tensors = verb == "mixed";
+    params.repack_tensors = verb == "mixed" || verb == "context";
 #endif
     llama_model *model = llama_model_load_from_file(words[1], params);
     if (model == nullptr) {
@@ -331,8 +395,10 @@ int main(int count, char **words)
     }
     if (verb == "mixed") {
         mixed(model, threads);
+    } else if (verb == "context") {
+        of_context(model, threads, number);
     } else {
-        answer_lines(model, threads, verb == "greedy" ? (size_t)std::atoi(words[3]) : 0, expect);
+        answer_lines(model, threads, number, expect);
     }
 #ifdef IK_LLAMA
     llama_free_model(model);
