@@ -18,6 +18,7 @@ from appliance import HANG_S, NOISE, ROOT, Appliance
 SDK = os.path.join(ROOT, "tools", "sdk", "python")
 sys.path.insert(0, SDK)
 import agentix  # noqa: E402
+from agentix import frames, wire  # noqa: E402
 
 
 def refusal(function, error=(TypeError, ValueError)):
@@ -198,14 +199,28 @@ def test_a_node_that_was_not_altered_is_taken():
     assert flow.text("agx  \ue0a0 0123456789abcdef0123").pieces
 
 
+def names_by_answer():
+    """Affinity keys, and what comes of their HELLO at the text port: it closes, or takes a HELLO
+    with the end of a line in it for a question, and answers in words."""
+    found = {}
+    for number in range(10000):
+        name = "k%d" % number
+        hello = wire.frame(frames.HELLO, wire.pack(frames.HELLO, version_min=1, version_max=1,
+                                                   name=name.encode()))
+        found.setdefault(agentix.ProtocolError if b"\n" in hello else agentix.Lost, name)
+    assert len(found) == 2, found
+    return [(name, error) for error, name in found.items()]
+
+
 def test_what_is_not_there_or_is_another_port_is_named():
     said = refusal(lambda: agentix.connect("127.0.0.1:1").open(), agentix.Lost)
     assert "127.0.0.1:1: " in said and "is the appliance running" in said, said
 
     with Appliance() as a:
         text_port = "%s:%d" % a.text_address
-        said = refusal(lambda: agentix.connect(text_port).open(), agentix.Lost)
-        assert text_port in said and "not its text port" in said, said
+        for affinity, error in names_by_answer():
+            said = refusal(lambda: agentix.connect(text_port, affinity=affinity).open(), error)
+            assert text_port in said and "not its text port" in said, said
 
     async def as_http():
         async def answer(_, writer):

@@ -78,9 +78,9 @@ class Connection:
             await self._greet(name, None if address.startswith("unix:") else key)
         except BaseException as error:
             self.close()
-            if isinstance(error, Lost) and not self.welcome:
-                raise Lost(f"{address}: {error} without a greeting; is this its net.tcp or "
-                           "net.unix, and not its text port or a door?") from error
+            if isinstance(error, (Lost, ProtocolError)) and not self.welcome:
+                raise type(error)(f"{address}: {error}, without a greeting; is this its net.tcp or "
+                                  "net.unix, and not its text port or a door?") from error
             raise
         return self
 
@@ -119,8 +119,7 @@ class Connection:
             if head[:4] != wire.MAGIC.to_bytes(4, "little") or (
                     self.welcome and wire.length(head) > self.welcome["frame_bytes_max"]):
                 raise ProtocolError("the peer does not speak this protocol" + (
-                    ", but HTTP: a door or a text port? The address is the appliance's net.tcp"
-                    if head[:5] == b"HTTP/" else ""))
+                    ", but HTTP" if head[:5] == b"HTTP/" else ""))
             payload = await self.reader.readexactly(wire.length(head))
         except (OSError, EOFError) as error:
             raise Lost("the appliance closed the connection") from error
