@@ -91,10 +91,6 @@ static inline bool kvmem_is_host(const struct kvmem *kv, uint32_t block)
 {
     return block >= kv->host.first;
 }
-static inline uint32_t kvmem_calls_count(const struct kvmem_settings *settings)
-{
-    return settings->calls + settings->prefixes;
-}
 static inline uint32_t *kvmem_table_of(const struct kvmem *kv, uint32_t call)
 {
     return kv->table + (uint64_t)call * kv->settings.blocks_per_call;

@@ -182,10 +182,15 @@ static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
 {
     return kv->host.mirrors.count;
 }
+/* Numbers of calls: those of declared prefixes come after the others. */
+static inline uint32_t kvmem_calls_count(const struct kvmem_settings *settings)
+{
+    return settings->calls + settings->prefixes;
+}
 /* Blocks that the call owns. */
 static inline uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
 {
-    ASSERT(call < kv->settings.calls + kv->settings.prefixes);
+    ASSERT(call < kvmem_calls_count(&kv->settings));
     return kv->calls[call].count;
 }
 /* Blocks of a declared prefix, with which the call's begin. O(these). */

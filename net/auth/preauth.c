@@ -83,10 +83,10 @@ static uint64_t yields_us(const struct net *net, uint32_t index)
     return connection->active_us + (time_us < LOOPBACK_US ? time_us : LOOPBACK_US);
 }
 
-static bool has_had_its_time(const struct net *net, uint32_t index, uint64_t now_us)
+/* Up to when its time counts. */
+static uint64_t counts_to_us(const struct net *net, uint32_t index, uint64_t now_us)
 {
-    bool is_remote = net->connections[index].peer_kind == WORLD_PEER_REMOTE;
-    return yields_us(net, index) <= (is_remote ? now_us : net->polled_us);
+    return net->connections[index].peer_kind == WORLD_PEER_REMOTE ? now_us : net->polled_us;
 }
 
 /* The connection whose place is taken next; NET_CONNECTION_NONE: none has had its time, and `us`
@@ -99,7 +99,7 @@ static uint32_t find_yielding(const struct net *net, uint64_t now_us, uint64_t *
          at = net->connections[at].preauth_next) {
         uint64_t at_us = yields_us(net, at);
         bool is_silent = net->connections[at].state != NET_CHALLENGED;
-        bool may_yield = has_had_its_time(net, at, now_us);
+        bool may_yield = at_us <= counts_to_us(net, at, now_us);
         *us = at_us < *us ? at_us : *us;
         if (may_yield && is_silent) {
             return at;
@@ -144,7 +144,7 @@ bool net_preauth_share(const struct net *net, const struct world_peer *peer, uin
     uint32_t first = peer->kind == WORLD_PEER_REMOTE ? first_from(net, peer->address, &count)
                                                      : NET_CONNECTION_NONE;
     *yields = NET_CONNECTION_NONE;
-    if (count >= share && !has_had_its_time(net, first, now_us)) {
+    if (count >= share && yields_us(net, first) > counts_to_us(net, first, now_us)) {
         *fault = (struct wire_fault){.status = STATUS_BUSY_PREAUTH,
                                      .field = WIRE_FIELD_CONNECTION,
                                      .found = count,

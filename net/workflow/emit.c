@@ -67,7 +67,9 @@ static bool begin_value(struct workflow *flow, uint32_t index)
     for (uint32_t output = first; output < flow->outputs_count; output++) {
         if (!net_flow_was_sent(flow, index, output) &&
             net_said_is_known(flow, index, flow->outputs[output])) {
-            row->failed_as = flow->stream || first > 0 ? row->failed_as : row->status;
+            if (!flow->stream && first == 0) {
+                row->failed_as = row->status;
+            }
             mark_sent(row, output);
             flow->emit.said = (struct workflow_said){.kind = WORKFLOW_SAYS_VALUE, .row = index,
                                                      .index = output};

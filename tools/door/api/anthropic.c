@@ -215,10 +215,7 @@ void anthropic_count_tokens(struct request *request, const json_t *body)
     request->dialect = &anthropic_message;      /* for refusals */
     wish_begin(&wish, request->door);
     if (read_talk(&fields, &wish, &source)) {
-        const struct vocab_input input = {
-            .text = source.text.at, .bytes = (uint32_t)source.text.count, .parse_special = true,
-            .parts = (const uint8_t *)source.parts, .parts_count = source.parts_count};
-        (void)model_encode(&request->door->model, &input, &ids, &count);
+        (void)prompt_source_encode(&request->door->model, &source, &ids, &count);
         request_answer(request, json_pack("{sI}", "input_tokens", (json_int_t)count));
     }
     prompt_source_free(&source);

@@ -31,9 +31,8 @@ void prompt_source_free(struct prompt_source *source)
     *source = (struct prompt_source){0};
 }
 
-/* The tokens that the appliance will make of a text, BOS not counted. False: it is too long. */
-static bool encode(struct model *model, const struct prompt_source *source, const uint32_t **ids,
-                   uint32_t *count)
+bool prompt_source_encode(struct model *model, const struct prompt_source *source,
+                          const uint32_t **ids, uint32_t *count)
 {
     const struct vocab_input input = {
         .text = source->text.at != NULL ? source->text.at : "",
@@ -78,7 +77,7 @@ static bool read_source(struct request *request, struct prompt_source *source, u
     if (source->ids != NULL) {
         return true;
     }
-    if (!encode(model, source, &ids, &count)) {
+    if (!prompt_source_encode(model, source, &ids, &count)) {
         return request_refuse(request, 413, NULL, "the prompt is longer than door.body_bytes");
     }
     *tokens = count + (bos_id != GGUF_NO_TOKEN);

@@ -15,6 +15,10 @@ struct prompt_source {
     bool is_chat;
 };
 
+/* The tokens that the appliance will make of a text, BOS not counted; they stand until the next
+ * text. False: it is too long. */
+bool prompt_source_encode(struct model *model, const struct prompt_source *source,
+                          const uint32_t **ids, uint32_t *count);
 /* What was not taken over. */
 void prompt_source_free(struct prompt_source *source);
 
