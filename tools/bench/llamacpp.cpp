@@ -37,6 +37,9 @@ static const int SEQUENCES = 32, BATCH_TOKENS = 512;
 // Of mixed: as in tools/bench/bench.c.
 static const int CALLS = 16, PROMPT_TOKENS = 16, DECODE_TOKENS = 64, PLAN_STEPS = 8, CHUNK = 64;
 static const int FILL = 16;                 // of context: tokens that see each other and no other
+#ifdef IK_LLAMA
+static const size_t COPIED = 4096;
+#endif
 
 [[noreturn]] static void fail(const char *text)
 {
@@ -291,9 +294,21 @@ static void mixed(llama_model *model, int threads)
 
 // ---- context ------------------------------------------------------------------------------------
 
+// Gives the call what the other sequence has in the KV.
+static void hand_over(llama_context *context)
+{
+#ifdef IK_LLAMA
+    llama_kv_cache_seq_cp(context, 1, 0, -1, -1);
+    llama_kv_cache_seq_rm(context, 1, -1, -1);
+#else
+    llama_memory_seq_cp(llama_get_memory(context), 1, 0, -1, -1);
+    llama_memory_seq_rm(llama_get_memory(context), 1, -1, -1);
+#endif
+}
+
 // The pieces of the text come as sequences of their own, at its positions, and are given to the call:
 // a prompt as long would take hours, and what is in the KV does not count.
-static void fill(llama_context *context, size_t tokens)
+static void fill_by_pieces(llama_context *context, size_t tokens)
 {
     Batch batch;
     for (size_t at = 0; at < tokens; at += FILL) {
@@ -301,14 +316,27 @@ static void fill(llama_context *context, size_t tokens)
             batch.add(3 + (llama_token)(i % 256), i, 1, false);
         }
         batch.run(context);
-#ifdef IK_LLAMA
-        llama_kv_cache_seq_cp(context, 1, 0, -1, -1);
-        llama_kv_cache_seq_rm(context, 1, -1, -1);
-#else
-        llama_memory_seq_cp(llama_get_memory(context), 1, 0, -1, -1);
-        llama_memory_seq_rm(llama_get_memory(context), 1, -1, -1);
-#endif
+        hand_over(context);
     }
+}
+
+// ik_llama.cpp reads the whole KV for each piece: beyond COPIED tokens the same ones come again, at the
+// positions that they have.
+static void fill(llama_context *context, size_t tokens)
+{
+#ifdef IK_LLAMA
+    fill_by_pieces(context, std::min(tokens, COPIED));
+    std::vector<uint8_t> state(llama_state_seq_get_size(context, 0, 0));
+    llama_state_seq_get_data(context, state.data(), state.size(), 0, 0);
+    for (size_t at = COPIED; at < tokens; at += COPIED) {
+        if (llama_state_seq_set_data(context, state.data(), state.size(), 1, 0) == 0) {
+            fail("no room for a copy of the KV");
+        }
+        hand_over(context);
+    }
+#else
+    fill_by_pieces(context, tokens);
+#endif
 }
 
 static double decode_seconds(llama_context *context, size_t position)
@@ -325,6 +353,9 @@ static double decode_seconds(llama_context *context, size_t position)
 // The first run warms up.
 static void of_context(llama_model *model, int threads, size_t tokens)
 {
+#ifdef IK_LLAMA
+    tokens = (tokens + COPIED - 1) / COPIED * COPIED;
+#endif
     tokens -= tokens % FILL;
     llama_context_params params = llama_context_default_params();
     params.n_seq_max = 2;

@@ -26,7 +26,8 @@ BIG_BLOCKS = 65536           # as good as endless: 2 GiB of the embedded model's
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("trace", type=Path)
-    parser.add_argument("--policies", default="fcfs,mlfq,plas,atlas")
+    parser.add_argument("--policies", default="fcfs,mlfq,plas,atlas",
+                        help="each with settings of its own: fcfs:sched.active_set=off")
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--token-scale", default="0.1")
     parser.add_argument("--gap-scale", default="0.001")
@@ -105,8 +106,9 @@ def main():
         got = {policy: [] for policy in policies}
         for _ in range(chosen.runs):
             for policy in policies:
-                got[policy].append(live.run(rate, f"sched.policy={policy}", "kv.host_ratio=2",
-                                            f"kv.device_blocks={device}"))
+                name, *own = policy.split(":")
+                got[policy].append(live.run(rate, f"sched.policy={name}", "kv.host_ratio=2",
+                                            f"kv.device_blocks={device}", *own))
     print("| policy | mean, ms | p95 | p99 | preemptions | blocks in | tokens fed again |")
     print("|---|---|---|---|---|---|---|")
     for policy, runs in got.items():

@@ -17,6 +17,7 @@ MACHINES = {"a100": ("a100-llama-3.1-8b", 300,
                      "taskpar": 0.22, "tenants": 3})}
 LOAD, TRIED, SEEDS = 1.3, 8, (1, 2, 3, 4, 5)
 CLOSE = 2                                   # so many of the best by one seed get all seeds
+DRAWN, JUDGED, OTHERS = 200, 6, (2, 3, 4, 5, 6)     # of many settings the best get others alone
 DRAWN_FROM = {"sched.queues": [str(n) for n in range(3, 13)],
               "sched.quantum_growth": ["2", "3", "4"], "sched.beta": ["0", "8", "32", "128"],
               "sched.wait_max": ["0", "1min", "5min", "15min"]}
@@ -60,32 +61,67 @@ class Defaults:
         return result["token_latency_s_mean"] if result else math.inf
 
 
-def table_row(it, place, of):
-    """`of`: latencies by setting, those of all seeds or of the first. Pairs are of one seed:
-    another one deals other programs to the arrivals."""
-    def above(tried):
-        return [a / b for a, b in zip(of[DEFAULT], of[tried])]
+def above(of, tried):
+    """The defaults over a setting, pairs of equal seeds: another one deals other programs to the
+    arrivals."""
+    return [a / b for a, b in zip(of[DEFAULT], of[tried])]
+
+
+def beside_the_best(of):
+    """Of the settings that were run with as many seeds as the defaults."""
     best = max((tried for tried in of if tried != DEFAULT and len(of[tried]) == len(of[DEFAULT])),
-               key=lambda tried: mean(above(tried)))
-    worst = min(of, key=lambda tried: above(tried)[0])
+               key=lambda tried: mean(above(of, tried)))
+    ratios = above(of, best)
+    return best, [f"{mean(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}"]
+
+
+def name(tried):
+    return " ".join(value.split("=")[1] for value in tried)
+
+
+def few_row(it, place, of):
+    """`of`: latencies by setting, those of all seeds or of the first."""
+    best, ratios = beside_the_best(of)
+    worst = min(of, key=lambda tried: above(of, tried)[0])
     return [*place, show_rate(LOAD * it.capacity[place]), show(mean(of[DEFAULT])),
-            show(mean(of[best])), f"{mean(above(best)):.2f}", f"{min(above(best)):.2f}",
-            f"{max(above(best)):.2f}", f"{1 / above(worst)[0]:.2f}",
-            " ".join(value.split("=")[1] for value in best)]
+            show(mean(of[best])), *ratios, f"{1 / above(of, worst)[0]:.2f}", name(best)]
 
 
-def fill(page, runs, quick):
-    it = Defaults(runs, quick)
+def few(it, runs, quick):
     tried, seeds = (DEFAULT, *settings(4 if quick else TRIED)), SEEDS[:1] if quick else SEEDS
     first = runs.each(it.latency, [(*place, one, seeds[0]) for place in it.capacity
                                    for one in tried])
     close = [(*place, one) for place in it.capacity for one in
              (DEFAULT, *sorted(tried[1:], key=lambda one: first[*place, one, seeds[0]])[:CLOSE])]
     got = runs.each(it.latency, [(*at, seed) for at in close for seed in seeds])
-    rows = [table_row(it, place, {one: [got[*place, one, seed] for seed in seeds]
-                                  if (*place, one) in close else [first[*place, one, seeds[0]]]
-                                  for one in tried}) for place in it.capacity]
+    return [few_row(it, place, {one: [got[*place, one, seed] for seed in seeds]
+                                if (*place, one) in close else [first[*place, one, seeds[0]]]
+                                for one in tried}) for place in it.capacity]
+
+
+def many_row(place, of):
+    best, ratios = beside_the_best(of)
+    return [*place, show(mean(of[DEFAULT])), *ratios, name(best)]
+
+
+def many(it, runs, quick):
+    """The best are known by one seed, and judged by others."""
+    drawn, others = settings(4 if quick else DRAWN), OTHERS[:1] if quick else OTHERS
+    first = runs.each(it.latency, [(*place, one, SEEDS[0]) for place in it.capacity
+                                   for one in drawn])
+    judged = {place: (DEFAULT, *sorted(drawn, key=lambda one: first[*place, one, SEEDS[0]])
+                      [:JUDGED]) for place in it.capacity}
+    got = runs.each(it.latency, [(*place, one, seed) for place, close in judged.items()
+                                 for one in close for seed in others])
+    return [many_row(place, {one: [got[*place, one, seed] for seed in others] for one in close})
+            for place, close in judged.items()]
+
+
+def fill(page, runs, quick):
+    it = Defaults(runs, quick)
+    ratios = ["defaults / best", "least of a seed", "most of a seed"]
+    setting = "best: quantum, queues, growth, beta, wait_max"
     page.table("defaults", ["machine", "", "programs a second", "defaults, s", "best drawn, s",
-                            "defaults / best", "least of a seed", "most of a seed",
-                            "worst drawn / defaults",
-                            "best: quantum, queues, growth, beta, wait_max"], rows)
+                            *ratios, "worst drawn / defaults", setting], few(it, runs, quick))
+    page.table("settings", ["machine", "", "defaults, s", *ratios, setting],
+               many(it, runs, quick))
