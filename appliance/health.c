@@ -10,6 +10,7 @@
 #include "config/base/assert.h"
 
 #define THRASHING_PERMILLE 100      /* of what is computed, what had been computed before */
+#define LATELY_US          60000000 /* since the last call: what was computed before it counts */
 
 const char *health_name(enum health_state state)
 {
@@ -126,6 +127,14 @@ static void fill_engines(struct health *health, const struct health_facts *facts
     }
 }
 
+/* The share stays as it is while nothing is computed, and says nothing then. */
+static bool thrashes(const struct health_facts *facts)
+{
+    return facts->stats->recomputed_permille > THRASHING_PERMILLE &&
+           (!sched_is_idle(facts->engines[0].sched) ||
+            facts->now_us - facts->call_done_us <= LATELY_US);
+}
+
 void health_judge(struct health *health, const struct health_facts *facts)
 {
     uint32_t engine = engine_in_trouble(facts);
@@ -155,7 +164,7 @@ void health_judge(struct health *health, const struct health_facts *facts)
         health->state = HEALTH_DEGRADED;
         health->reason = trouble_of(facts, engine);
         health->engine = engine;
-    } else if (facts->stats->recomputed_permille > THRASHING_PERMILLE) {
+    } else if (thrashes(facts)) {
         health->reason = "thrashing";
     }
 }

@@ -62,6 +62,8 @@ static enum boot_exit usage_of_unknown(const char *argument)
     }
     if (length > 5 && strcmp(argument + length - 5, ".gguf") == 0) {
         hint = "agentix: a model is named as --set model.path=FILE\n";
+    } else if (strncmp(argument, "--selftest", strlen("--selftest")) == 0) {
+        hint = "agentix: --selftest, --selftest=full or --selftest=soak\n";
     } else if (argument[0] == '-') {
         hint = "agentix: options are set as --set section.key=value, or in a --config FILE\n";
     }

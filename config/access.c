@@ -50,7 +50,9 @@ static enum status fill_id(const struct list *list, const char *word, uint32_t *
         return status;
     }
     return config_account_number(word, '\0', id)
-               ? STATUS_OK : config_error_set(problem, "'%s' is no number of 32 bits", word);
+               ? STATUS_OK
+               : config_error_set(problem, "'%s' is no number of 32 bits; commas separate several",
+                                  word);
 }
 
 /* Words of a list into `ids`; `problem` says what is wrong with the text. */

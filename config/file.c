@@ -72,13 +72,25 @@ enum status config_file_next(int fd, const char *path, struct config_file_bytes 
     return STATUS_OK;
 }
 
+/* Root may be refused, too: it has no capabilities by then. */
+static enum status refuse_unopened(const char *path, int cause, struct config_error *error)
+{
+    struct stat of;
+    if (cause == EACCES && stat(path, &of) == 0) {
+        return config_error_set(error, "%.200s: cannot be opened: %s: it belongs to user %u and "
+                                "has mode %04o", path, strerror(cause), (unsigned)of.st_uid,
+                                (unsigned)(of.st_mode & 07777));
+    }
+    return config_error_set(error, "%.200s: cannot be opened: %s", path,
+                            cause == ELOOP ? "it is a symbolic link" : strerror(cause));
+}
+
 enum status config_file_open(const char *path, enum config_file_kind kind, int *file,
                              struct config_error *error)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        return config_error_set(error, "%.200s: cannot be opened: %s", path,
-                                errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+        return refuse_unopened(path, errno, error);
     }
     enum status status = check_file(fd, path, kind, error);
     if (status != STATUS_OK) {

@@ -135,17 +135,20 @@ static enum status check_unique(const struct reader *reader, const struct config
     return STATUS_OK;
 }
 
-/* All keys of a domain that name a weight name the same one. */
+/* All keys of a domain that name a weight name the same one. 0: none has yet. */
 static enum status read_weight(const struct reader *reader, struct field field, uint32_t *known)
 {
-    uint32_t weight = 1;
-    if (field.count > 0 && (!read_number(field, &weight) || weight > CONFIG_WEIGHT_MAX)) {
+    uint32_t weight = 0;
+    if (field.count == 0) {
+        return STATUS_OK;
+    }
+    if (!read_number(field, &weight) || weight > CONFIG_WEIGHT_MAX) {
         return refuse(reader, "behind the number of calls stands a weight, 1 .. 1000");
     }
-    if (field.count > 0 && *known > 1 && *known != weight) {
+    if (*known != 0 && *known != weight) {
         return refuse(reader, "a line above gives the domain another weight");
     }
-    *known = weight > *known ? weight : *known;
+    *known = weight;
     return STATUS_OK;
 }
 STATIC_ASSERT(CONFIG_WEIGHT_MAX == 1000, "the text above says 1000");
@@ -223,7 +226,7 @@ static enum status read_quotas(const struct reader *reader, struct field line,
                                   "kv_blocks=MIN");
         }
         if (known[kind].max != 0 && memcmp(&known[kind], &bounds, sizeof bounds) != 0) {
-            return refuse(reader, "a line above gives the domain another quota of this name");
+            return refuse(reader, "the domain has another quota of this name already");
         }
         known[kind] = bounds;
     }
@@ -289,6 +292,19 @@ static enum status read_line(const struct reader *reader, struct field line)
 }
 STATIC_ASSERT(CONFIG_KEYS_MAX == 64, "the text above says 64");
 
+/* As Windows ends lines. */
+static size_t without_return(const char *line, size_t length)
+{
+    return length > 0 && line[length - 1] == '\r' ? length - 1 : length;
+}
+
+static void weigh_others(struct config_keys *keys)
+{
+    for (uint32_t i = 0; i < keys->domains_count; i++) {
+        keys->weights[i] = keys->weights[i] == 0 ? 1 : keys->weights[i];
+    }
+}
+
 static enum status read_all(struct reader *reader, const char *bytes, size_t count)
 {
     if (count > CONFIG_KEYS_BYTES_MAX) {
@@ -299,12 +315,13 @@ static enum status read_all(struct reader *reader, const char *bytes, size_t cou
         const char *newline = memchr(bytes + at, '\n', count - at);
         size_t length = newline != NULL ? (size_t)(newline - bytes) - at : count - at;
         reader->line++;
-        TRY(read_line(reader, (struct field){bytes + at, length}));
+        TRY(read_line(reader, (struct field){bytes + at, without_return(bytes + at, length)}));
         at += length + 1;
     }
     if (reader->keys->count == 0) {
         return config_error_set(reader->error, "%.200s: holds no key", reader->name);
     }
+    weigh_others(reader->keys);
     return STATUS_OK;
 }
 

@@ -74,6 +74,10 @@ static bool parse_scaled(const char *text, const struct unit *units, size_t unit
         *number = 0;
         return true;
     }
+    if (*text == '.') {
+        *problem = "the number must be whole, with a smaller unit";
+        return false;
+    }
     *problem = units == time_units ? "the unit must be one of us, ms, s, min, h, without a space"
                                    : "the unit must be one of KiB, MiB, GiB, without a space";
     return false;

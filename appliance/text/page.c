@@ -82,8 +82,10 @@ static void add_tenant_name(struct text *page, const struct sched_tenant *tenant
     } else if (tenant->domain == 0) {
         text_add(page, "(tcp)");
     } else {
-        text_add(page, "user ");
+        bool is_user = net_domain_is_user(tenant->domain);
+        text_add(page, is_user ? "user " : "key ");
         text_add_u64(page, (uint32_t)tenant->domain);
+        text_add(page, is_user ? "" : " (gone)");      /* a reload has taken its keys */
     }
 }
 

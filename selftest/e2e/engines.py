@@ -17,8 +17,8 @@ def rows(a):
     """A dict for each engine: the columns of `engines`."""
     head, *lines = a.text("engines").splitlines()
     engines = [dict(zip(head.split(), line.split())) for line in lines]
-    return [{name: int(value) if name in NUMBERS else value for name, value in row.items()}
-            for row in engines]
+    return [{name: int(value.replace("-", "0")) if name in NUMBERS else value
+             for name, value in row.items()} for row in engines]
 
 
 def prompt(number):

@@ -120,6 +120,18 @@ def test_generate_own_program_ends_and_a_named_one_stays():
         assert a.stats()["programs_started"] == 2 and a.stats()["programs_open"] == 1
 
 
+def test_generate_is_complete_whether_or_not_the_appliance_goes_on():
+    """It drains and goes with the last answer, and hears of the program's end or does not."""
+    with Appliance(NOISE) as a:
+        with a.standing_still():
+            started = begin(a, "generate", "--prompt", "a", "--max-tokens", "9", "--ignore-eos",
+                            "--print-ids")
+            a.wait_stats(calls_open=1)
+            a.process.send_signal(signal.SIGTERM)
+        out, err = end(started)
+    assert len(out.split()) == 9 and "Connection refused" not in err, (out, err)
+
+
 # ---- an appliance that starts --------------------------------------------------------------------
 
 def test_generate_waits_for_an_appliance_that_does_not_answer_yet():

@@ -161,7 +161,7 @@ def test_a_key_file_that_a_reload_could_not_read_is_refused_at_boot():
         os.chown(files.keys, 0, 0)
         done = run("agentix", "--config", files.config, "--check")
         assert done.returncode == EXIT["CONFIG"], done
-        assert "cannot be opened: Permission denied" in done.stderr, done.stderr
+        assert "cannot be opened: Permission denied: it belongs to user" in done.stderr, done
 
 
 def test_only_root_becomes_another_user():

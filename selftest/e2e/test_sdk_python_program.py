@@ -197,6 +197,18 @@ def test_a_break_and_a_dead_worker_cost_a_program_only_time():
             assert reply.tokens == expected(a, prompt, 300), prompt
 
 
+def test_a_block_that_is_left_does_not_wait_for_an_appliance_that_has_gone():
+    async def left(a):
+        async with agentix.connect(a.to, patience_s=1e6) as client:
+            async with client.program("left") as p:
+                reply = await p.call([1, 2], max_tokens=3)
+                assert a.stop() == 0
+            return reply, p.totals
+    with Appliance(NOISE) as a:
+        reply, totals = asyncio.run(asyncio.wait_for(left(a), HANG_S))
+    assert totals.calls == 1 and totals.generated_tokens == len(reply.tokens), totals
+
+
 def test_an_appliance_that_starts_anew_is_told_the_class_again():
     async def restarted(client):
         with contextlib.ExitStack() as block:

@@ -12,6 +12,7 @@ import zipfile
 
 from appliance import HANG_S, NOISE, ROOT, Appliance
 from skip import Skip, long
+from test_auth import ALICE, KeyFile
 
 PYTHON_FOLDER = os.path.join(ROOT, "tools", "sdk", "python")
 CLIENTS = os.path.join(ROOT, "build", "clients")       # tools/setup door makes it
@@ -114,6 +115,10 @@ def test_the_package_says_what_it_and_the_appliance_are():
     with Appliance(NOISE) as a:
         told = run(sys.executable, "-m", "agentix", a.to, cwd=PYTHON_FOLDER)
     assert told.startswith("agentix ") and a.to + ": model 'random weights" in told, told
+    with KeyFile("alice %s\n" % ALICE[1].hex()) as keys, \
+            Appliance(NOISE, "auth.tcp=psk", "auth.keys=" + keys) as a:
+        told = run(sys.executable, "-m", "agentix", a.to, "--key-file", keys, cwd=PYTHON_FOLDER)
+    assert a.to + ": model 'random weights" in told, told
 
 
 def test_the_oldest_python_runs_a_program():

@@ -247,10 +247,10 @@ enum agx_result dial_resume(struct dial *dial, int timeout_ms)
 }
 
 /* AGX_OK: the broken connection works again. */
-static enum agx_result wait_for_it(struct dial *dial)
+static enum agx_result wait_for_it(struct dial *dial, int patience_ms)
 {
     fprintf(stderr, "agx: the connection broke; waiting for the appliance\n");
-    return dial_resume(dial, DIAL_PATIENCE_MS);
+    return dial_resume(dial, patience_ms);
 }
 
 enum agx_result dial_next(struct dial *dial, struct agx_event *event, int timeout_ms)
@@ -262,7 +262,7 @@ enum agx_result dial_next(struct dial *dial, struct agx_event *event, int timeou
         if (result != AGX_ERROR_CLOSED) {
             return result;
         }
-        result = wait_for_it(dial);
+        result = wait_for_it(dial, DIAL_PATIENCE_MS);
     } while (result == AGX_OK);
     return result;
 }
@@ -286,23 +286,35 @@ static enum agx_result await_program(struct dial *dial)
     return result == AGX_AGAIN ? AGX_ERROR_TIMEOUT : result;
 }
 
+struct program_request {
+    const uint8_t *id;
+    const char *class_name;     /* of a start */
+    bool is_end;
+    bool has_gone;              /* the appliance, before it was told of the end */
+};
+
+/* An appliance that has drained and gone knows no program any more. The end of one is not worth a
+ * long wait. */
+static enum agx_result resume(struct dial *dial, struct program_request *request)
+{
+    enum agx_result result = wait_for_it(dial, request->is_end ? DIAL_END_PATIENCE_MS
+                                                               : DIAL_PATIENCE_MS);
+    request->has_gone = request->is_end && result != AGX_OK;
+    return result;
+}
+
 /* True when the request is to be sent again: after a break, because it may never have arrived, and
  * after the pause of a busy answer. */
-static bool ask_again(struct dial *dial, enum agx_result *result, uint32_t *tries)
+static bool ask_again(struct dial *dial, struct program_request *request, enum agx_result *result,
+                      uint32_t *tries)
 {
     if (*result == AGX_ERROR_CLOSED) {
-        *result = wait_for_it(dial);
+        *result = resume(dial, request);
         return *result == AGX_OK;
     }
     return *result == AGX_ERROR_BUSY && agx_is_open(&dial->agx) &&
            retry_wait(dial->retry, agx_fault(&dial->agx), tries);
 }
-
-struct program_request {
-    const uint8_t *id;
-    const char *class_name;     /* of a start */
-    bool is_end;
-};
 
 static enum agx_result send_program(struct agx *agx, const struct program_request *request)
 {
@@ -310,15 +322,15 @@ static enum agx_result send_program(struct agx *agx, const struct program_reques
                            : agx_program_start_class(agx, request->id, request->class_name);
 }
 
-static int ask_program(struct dial *dial, const struct program_request *request)
+static int ask_program(struct dial *dial, struct program_request *request)
 {
     enum agx_result result;
     uint32_t tries = 0;
     do {
         result = send_program(&dial->agx, request);
         result = result == AGX_OK ? await_program(dial) : result;
-    } while (ask_again(dial, &result, &tries));
-    if (result == AGX_OK) {
+    } while (ask_again(dial, request, &result, &tries));
+    if (result == AGX_OK || request->has_gone) {
         return EXIT_COMPLETE;
     }
     bool is_refused = result == AGX_ERROR_REFUSED || result == AGX_ERROR_BUSY;

@@ -14,6 +14,7 @@
 #define DIAL_TIMEOUT_MS  5000
 #define DIAL_STARTS_MAX  120        /* times DIAL_TIMEOUT_MS, for an appliance that starts */
 #define DIAL_PATIENCE_MS 60000      /* with an appliance that does not answer */
+#define DIAL_END_PATIENCE_MS 1000   /* with one that is to be told of a program's end */
 #define DIAL_BREAKS_MAX  5          /* in a row, without an event in between */
 
 struct dial {
@@ -60,7 +61,8 @@ int dial_finished(const struct agx_event *done);
     {"--class", "NAME", ARGUMENT_TEXT, &(name), 0, 0, \
      "the kind of program: what others of it have cost says what this one will"}
 /* Starts or ends a program and waits for the answer; nothing else may be open. A program that the
- * appliance no longer knows has ended. A busy appliance is asked again. `class_name`, or NULL. */
+ * appliance no longer knows has ended, and so has one whose appliance has gone. A busy appliance is
+ * asked again. `class_name`, or NULL. */
 int dial_program_start(struct dial *dial, const uint8_t id[AGX_ID_BYTES],
                        const char *class_name);
 int dial_program_end(struct dial *dial, const uint8_t id[AGX_ID_BYTES]);

@@ -35,7 +35,7 @@ const char *agx_result_text(enum agx_result result)
         [AGX_ERROR_PROTOCOL] = "what was received is not protocol version 1",
         [AGX_ERROR_VERSION] = "no common protocol version",
         [AGX_ERROR_KEY] = "the appliance asks for a key, or does not accept this one or this user",
-        [AGX_ERROR_IMPOSTOR] = "the appliance does not prove that it has the key",
+        [AGX_ERROR_IMPOSTOR] = "the appliance asks for no key, or does not prove that it has it",
         [AGX_ERROR_REFUSED] = "refused by the appliance",
         [AGX_ERROR_BUSY] = "the appliance is busy",
         [AGX_ERROR_INDEX] = "tokens are missing, doubled or out of order",

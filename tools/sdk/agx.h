@@ -34,7 +34,8 @@ enum agx_result {
     AGX_AGAIN,              /* agx_next(): nothing within the timeout. A request: earlier ones are
                                still unsent; call agx_next(), then try again */
     AGX_ERROR_ARGUMENT,     /* an argument is out of its range; agx_fault() names it. agx_next(): an
-                               open call does not fit the appliance that agx_resume() has found */
+                               open call does not fit the appliance that agx_resume() has found.
+                               After agx_close(), without a fault: there is no connection */
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
     AGX_ERROR_CONNECT,      /* no connection: nothing listens there, or there is no way or right */
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
@@ -42,7 +43,7 @@ enum agx_result {
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
     AGX_ERROR_VERSION,      /* no common version */
     AGX_ERROR_KEY,          /* the appliance needs a key, or does not accept this key or user */
-    AGX_ERROR_IMPOSTOR,     /* it does not prove that it has the key: another appliance */
+    AGX_ERROR_IMPOSTOR,     /* it asks for no key, or does not prove that it has this one */
     AGX_ERROR_REFUSED,      /* the appliance refused a frame and closed: see agx_fault() */
     AGX_ERROR_BUSY,         /* the same because of a limit: try again later */
     AGX_ERROR_INDEX,        /* a token is missing, doubled or out of order */
@@ -227,6 +228,8 @@ enum agx_result agx_program_start_class(struct agx *agx, const uint8_t id[AGX_ID
                                         const char *class_name);
 enum agx_result agx_program_end(struct agx *agx, const uint8_t id[AGX_ID_BYTES]);
 enum agx_result agx_call_start(struct agx *agx, const struct agx_call *call);
+/* The call still ends with AGX_DONE. If it had ended before the appliance was asked, AGX_REFUSED
+ * with its id and "CANCEL" in agx_fault()->frame comes after that, and ends nothing. */
 enum agx_result agx_cancel(struct agx *agx, const uint8_t program_id[AGX_ID_BYTES],
                            uint64_t call_id);
 enum agx_result agx_ping(struct agx *agx, uint64_t nonce);

@@ -24,6 +24,9 @@ enum agx_result agx_session_init(struct agx *agx, void *buffer, size_t buffer_by
     agx->descriptor = -1;
     if (buffer == NULL || buffer_bytes < AGX_BUFFER_BYTES_MIN ||
         buffer_bytes > AGX_BUFFER_BYTES_MAX) {
+        agx->fault = (struct agx_fault){
+            .frame = "", .field = "buffer_bytes", .text = "out of range", .found = buffer_bytes,
+            .min = AGX_BUFFER_BYTES_MIN, .max = AGX_BUFFER_BYTES_MAX};
         return AGX_ERROR_ARGUMENT;
     }
     uint32_t align = (uint32_t)(-(uintptr_t)buffer & (_Alignof(uint32_t) - 1));

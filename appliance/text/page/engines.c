@@ -28,16 +28,30 @@ static struct routed count_calls(const struct call_table *calls, uint32_t engine
     return routed;
 }
 
-static void add_age_ms(struct text *page, uint64_t age_us, uint32_t width)
+static void add_none(struct text *page, uint32_t width)
 {
-    if (age_us != UINT64_MAX) {
-        text_add_column(page, age_us / 1000, width);
-        return;
-    }
     for (uint32_t i = 0; i < width; i++) {
         text_add(page, " ");
     }
     text_add(page, "-");
+}
+
+static void add_age_ms(struct text *page, uint64_t age_us, uint32_t width)
+{
+    if (age_us != UINT64_MAX) {
+        text_add_column(page, age_us / 1000, width);
+    } else {
+        add_none(page, width);
+    }
+}
+
+static void add_pid(struct text *page, uint32_t pid, uint32_t width)
+{
+    if (pid != 0) {
+        text_add_column(page, pid, width);
+    } else {
+        add_none(page, width);
+    }
 }
 
 static void add_engine(struct text *page, const struct textport_view *view, uint32_t i)
@@ -51,7 +65,7 @@ static void add_engine(struct text *page, const struct textport_view *view, uint
     text_add(page, " ");
     text_add(page, health->word[i] != NULL ? health->word[i] : "-");
     text_pad_to(page, start, 15);
-    text_add_column(page, health->worker_pid[i], 10);
+    add_pid(page, health->worker_pid[i], 10);
     text_add_column(page, routed.open, 6);
     text_add_column(page, routed.running, 7);
     text_add_column(page, routed.waiting, 7);

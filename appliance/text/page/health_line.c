@@ -69,10 +69,16 @@ void textpage_health(struct text *page, const struct textport_view *view, uint64
     text_add(page, " worker_pid=");
     for (uint32_t i = 0; i < engines; i++) {
         text_add(page, i == 0 ? "" : ",");
-        text_add_u64(page, health->worker_pid[i]);
+        if (health->worker_pid[i] == 0) {
+            text_add(page, "-");        /* 0 would be a group of processes to kill(1) */
+        } else {
+            text_add_u64(page, health->worker_pid[i]);
+        }
     }
     text_add(page, " restarts=");
     text_add_u64(page, health->worker_restarts);
+    text_add(page, " core_restarts=");
+    text_add_u64(page, view->stats->core_restarts);
     text_add(page, " upgrades=");
     text_add_u64(page, view->stats->upgrades);
     text_add(page, " version=");

@@ -9,7 +9,7 @@
 
 enum { ENGINES = 2 };
 
-static const uint64_t now_us = 60000000;
+static const uint64_t now_us = 90000000;
 static struct stats stats;
 static struct engine engines[ENGINES];
 static struct sched sched;
@@ -219,6 +219,20 @@ static void test_judge_before_serving_says_what_it_waits_for(void **state)
     assert_health(HEALTH_STARTING, "computing prefixes", true);
 }
 
+/* The share of what was computed again stays while nothing is computed. */
+static void test_judge_thrashing_is_of_the_present_load(void **state)
+{
+    (void)state;
+    stats.recomputed_permille = 500;
+    facts.call_done_us = now_us - 1000000;
+    assert_health(HEALTH_READY, "thrashing", true);
+    facts.call_done_us = now_us - 61000000;
+    assert_health(HEALTH_READY, NULL, true);
+    sched.open_calls = 1;
+    assert_health(HEALTH_READY, "thrashing", true);
+    sched.open_calls = 0;
+}
+
 static void test_judge_draining_hides_trouble(void **state)
 {
     facts.draining = true;
@@ -242,6 +256,7 @@ int main(void)
         cmocka_unit_test_setup(test_judge_all_engines_down_do_not_move, set_up),
         cmocka_unit_test_setup(test_judge_all_engines_given_up_is_failed, set_up),
         cmocka_unit_test_setup(test_judge_before_serving_says_what_it_waits_for, set_up),
+        cmocka_unit_test_setup(test_judge_thrashing_is_of_the_present_load, set_up),
         cmocka_unit_test_setup(test_judge_draining_hides_trouble, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

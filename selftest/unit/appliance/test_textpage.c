@@ -47,7 +47,7 @@ static void test_health_every_state(void **state)
     assert_string_equal(ask(peer, "health\n"),
                         "ready last_step_ms=5 last_completion_ms=never heartbeat_ms=0 "
                         "canary_ms=0 uptime_s=9 worker_pid=77 restarts=0 "
-                        "upgrades=0 version=-\nend\n");
+                        "core_restarts=0 upgrades=0 version=-\nend\n");
     health = (struct health){.state = HEALTH_STARTING, .reason = "loading model",
                              .engines_count = 1, .progress_permille = 425};
     assert_starts(ask(peer, "health\n"), "starting(loading model 42%) last_step_ms=0 ");
@@ -68,12 +68,12 @@ static void test_health_and_kv_of_several_engines(void **state)
     struct peer *peer = connect_peer();
     struct sched_engine two[] = {engine, engine};
     health.engines_count = 2;
-    health.worker_pid[1] = 78;
+    health.worker_pid[1] = 0;
     health.canary_age_us[1] = UINT64_MAX;
     assert_string_equal(ask(peer, "health\n"),
                         "ready last_step_ms=5,0 last_completion_ms=never heartbeat_ms=0,0 "
-                        "canary_ms=0,never uptime_s=9 worker_pid=77,78 restarts=0 "
-                        "upgrades=0 version=-\nend\n");
+                        "canary_ms=0,never uptime_s=9 worker_pid=77,- restarts=0 "
+                        "core_restarts=0 upgrades=0 version=-\nend\n");
     two[1].index = 1;
     sched.engines = two;
     sched.settings.engines = 2;

@@ -73,6 +73,26 @@ static void test_load_key_without_domain_has_one_of_its_name(void **state)
     assert_int_equal(keys.keys[0].domain, keys.keys[1].domain);
 }
 
+static void test_load_lines_may_end_as_windows_ends_them(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, load("# keys\r\n\r\na " SECRET_A "\r\nb " SECRET_B " red 4 3\r\n"));
+    assert_int_equal(keys.count, 2);
+    assert_string_equal(keys.domains[keys.keys[0].domain], "a");
+    assert_int_equal(keys.weights[keys.keys[0].domain], 1);
+    assert_int_equal(keys.weights[keys.keys[1].domain], 3);
+}
+
+/* One that names a weight counts, wherever it stands. */
+static void test_load_weight_of_a_domain_is_that_of_any_key(void **state)
+{
+    (void)state;
+    assert_status(STATUS_OK, load("a " SECRET_A " red 4\nb " SECRET_B " red 4 3\n"));
+    assert_int_equal(keys.weights[0], 3);
+    assert_status(STATUS_OK, load("a " SECRET_A " red 4 3\nb " SECRET_B " red\n"));
+    assert_int_equal(keys.weights[0], 3);
+}
+
 static void test_load_bad_lines_are_refused_by_number(void **state)
 {
     static const char id[] = "k:1: an id is 1 to 31 letters, digits, dots, dashes and underscores";
@@ -91,7 +111,7 @@ static void test_load_bad_lines_are_refused_by_number(void **state)
         {"a 00010203040506070809\n", secret},
         {"a 0g0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n", secret},
         {"a 00010203 04050607 08090a0b 0c0d0e0f\n", secret},
-        {"a " SECRET_A "\r\n", secret},
+        {"a " SECRET_A "\r\r\n", secret},
         {"a " SECRET_A " r;d\n", domain},
         {"a " SECRET_A " 12345678901234567890123456789012\n", domain},
         {"a " SECRET_A " red 0\n", calls},
@@ -104,6 +124,8 @@ static void test_load_bad_lines_are_refused_by_number(void **state)
          "k:1: behind the number of calls stands a weight, 1 .. 1000"},
         {"a " SECRET_A " red 1 2 3\n", "k:1: more than ID SECRET DOMAIN CALLS WEIGHT QUOTA ..."},
         {"a " SECRET_A " red 1 2\nb " SECRET_B " red 1 3\n",
+         "k:2: a line above gives the domain another weight"},
+        {"a " SECRET_A " red 1 1\nb " SECRET_B " red 1 3\n",
          "k:2: a line above gives the domain another weight"},
         {"a " SECRET_A "\n\na " SECRET_B "\n", "k:3: this id has a line already"},
         {"a " SECRET_A "\nb " SECRET_A "\n", "k:2: this secret has an id already"},
@@ -315,7 +337,9 @@ static void test_load_bad_quotas_are_refused(void **state)
     expect_refused("a " SECRET_A " calls=1 red\n",
                    "k:1: more than ID SECRET DOMAIN CALLS WEIGHT QUOTA ...");
     expect_refused("a " SECRET_A " red calls=1\nb " SECRET_B " red calls=2\n",
-                   "k:2: a line above gives the domain another quota of this name");
+                   "k:2: the domain has another quota of this name already");
+    expect_refused("a " SECRET_A " red calls=1 calls=2\n",
+                   "k:1: the domain has another quota of this name already");
 }
 
 static const struct limits places = {.connections = 100, .calls = 40, .programs = 1000,
@@ -406,6 +430,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_good_file_gives_ids_secrets_domains_and_numbers),
         cmocka_unit_test(test_load_key_without_domain_has_one_of_its_name),
+        cmocka_unit_test(test_load_lines_may_end_as_windows_ends_them),
+        cmocka_unit_test(test_load_weight_of_a_domain_is_that_of_any_key),
         cmocka_unit_test(test_load_bad_lines_are_refused_by_number),
         cmocka_unit_test(test_domains_keep_their_numbers),
         cmocka_unit_test(test_domains_are_at_most_sixty_four),

@@ -255,6 +255,9 @@ static void test_init_small_or_unaligned_buffer(void **state)
 {
     struct agx agx;
     assert_int_equal(agx_session_init(&agx, buffer, AGX_BUFFER_BYTES_MIN - 1), AGX_ERROR_ARGUMENT);
+    assert_string_equal(agx_fault(&agx)->field, "buffer_bytes");
+    assert_int_equal(agx_fault(&agx)->found, AGX_BUFFER_BYTES_MIN - 1);
+    assert_int_equal(agx_fault(&agx)->min, AGX_BUFFER_BYTES_MIN);
     assert_int_equal(agx_session_init(&agx, NULL, sizeof buffer), AGX_ERROR_ARGUMENT);
     for (uint32_t shift = 0; shift < 8; shift++) {
         assert_int_equal(agx_session_init(&agx, buffer + shift, AGX_BUFFER_BYTES_MIN), AGX_OK);

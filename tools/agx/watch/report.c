@@ -286,6 +286,9 @@ static int print(struct report *report)
     }
     printf("%u calls ended from %s to %s UTC; times in ms, SERVICE in s\n", report->samples_count,
            report->from, report->to);
+    if (report->samples_count == 0) {
+        printf("no such call is on record; the record begins with the core (uptime_s of health)\n");
+    }
     printf("%-16s %8s %9s %9s %9s %9s %9s %7s %9s  %s\n", "WHO", "CALLS", "FIRST-P50", "P99", "MAX",
            "WAIT-P99", "SERVICE", "CACHED", "OUTPUT", "HOW THEY ENDED");
     for (uint32_t i = 0; i < report->tallies_count; i++) {

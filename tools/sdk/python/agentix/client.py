@@ -182,12 +182,15 @@ class Client:
         return await self.ask_patiently(frames.CHAT_ASK, wire.pack(
             frames.CHAT_ASK, nonce=self.next_id(), first=first))
 
-    async def ask_patiently(self, kind: int, payload: bytes) -> wire.Fields:
+    async def ask_patiently(self, kind: int, payload: bytes,
+                            patience_s: Optional[float] = None) -> wire.Fields:
         """A request that may be made twice: over breaks, and until the appliance is not busy."""
-        pauses = self.pauses()
+        patience_s = self.patience_s if patience_s is None else patience_s
+        pauses = Pauses(patience_s)
         while True:
             try:
-                return await self._ask(kind, payload)
+                await self.connected(patience_s)
+                return await self._post(kind, payload)
             except (Lost, Refused) as error:
                 is_final = isinstance(error, Refused) and not error.is_busy
                 pause_s = None if is_final else pauses.next(getattr(error, "retry_ms", 0))
@@ -197,7 +200,7 @@ class Client:
 
     async def _ask(self, kind: int, payload: bytes) -> wire.Fields:
         """A request that is answered in order; a break fails it."""
-        await self.connected()
+        await self.connected(self.patience_s)
         return await self._post(kind, payload)
 
     def _post(self, kind: int, payload: bytes) -> asyncio.Future[wire.Fields]:
@@ -254,9 +257,9 @@ class Client:
     def is_connected(self) -> bool:
         return self._connection is not None
 
-    async def connected(self) -> None:
+    async def connected(self, patience_s: float) -> None:
         """Waits until there is a connection."""
-        pauses = self.pauses()
+        pauses = Pauses(patience_s)
         while self._connection is None:
             pause_s = pauses.next()
             if pause_s is None or self._serving is None or self._serving.done():

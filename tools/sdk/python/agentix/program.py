@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from agentix.client import Client
 
 
+END_PATIENCE_S = 1.0        # with an appliance that has gone: it will know no such program
+
+
 @dataclasses.dataclass(frozen=True)
 class Totals:
     """Of the calls that have been answered. Once the program has ended, calls, wait and service are
@@ -113,11 +116,12 @@ class Program:
             await call.wait()
 
     async def _end(self) -> None:
-        """Where the appliance has forgotten the program, or others go on with it, the totals stay
-        those of our own replies."""
+        """Where the appliance has forgotten the program or has gone, or others go on with it, the
+        totals stay those of our own replies."""
         try:
             told = await self._client.ask_patiently(
-                frames.PROGRAM_END, wire.pack(frames.PROGRAM_END, program_id=self.id))
+                frames.PROGRAM_END, wire.pack(frames.PROGRAM_END, program_id=self.id),
+                min(END_PATIENCE_S, self._client.patience_s))
         except Error:
             return
         self.totals = dataclasses.replace(self.totals, calls=told["calls"],
