@@ -35,6 +35,7 @@ struct domain {
     const struct config_key *key;       /* NULL: no key is needed */
     struct uplink *uplinks;             /* [door.uplinks_count] */
     char absence[200];                  /* why none is up, as last said; empty: one is, or was */
+    bool is_refused;                    /* by an appliance that is there: its key, or the user */
     bool call_ended;                    /* since calls_run() */
 };
 

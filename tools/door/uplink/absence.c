@@ -26,6 +26,7 @@ void absence_note(const struct door *door, struct domain *domain, enum agx_resul
     bool has_cause = result == AGX_ERROR_CONNECT || result == AGX_ERROR_SYSTEM;
     snprintf(text, sizeof text, "%s%s%s", agx_result_text(result), has_cause ? ": " : "",
              has_cause ? strerror(cause) : "");
+    domain->is_refused = result == AGX_ERROR_KEY;
     if (strcmp(text, domain->absence) != 0) {
         memcpy(domain->absence, text, sizeof text);
         fprintf(stderr, "agentix-door: the appliance cannot be reached: %s: %s%s\n",
@@ -35,6 +36,7 @@ void absence_note(const struct door *door, struct domain *domain, enum agx_resul
 
 void absence_end(const struct door *door, struct domain *domain)
 {
+    domain->is_refused = false;
     if (domain->absence[0] != '\0') {
         domain->absence[0] = '\0';
         fprintf(stderr, "agentix-door: the appliance is reached again: %s\n", door->appliance);

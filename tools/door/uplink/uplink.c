@@ -452,6 +452,19 @@ const struct agx_welcome *domain_welcome(const struct door *door, const struct d
     return uplink != NULL ? &uplink->agx.welcome : NULL;
 }
 
+struct domain *domain_of_health(struct door *door)
+{
+    struct domain *found = &door->domains[0];
+    for (uint32_t i = 0; i < door->domains_count; i++) {
+        struct domain *domain = &door->domains[i];
+        if (domain_uplink(door, domain) != NULL) {
+            return domain;
+        }
+        found = found->is_refused && !domain->is_refused ? domain : found;
+    }
+    return found;
+}
+
 bool uplink_refuse(struct request *request)
 {
     const char *absence = request->domain->absence;
