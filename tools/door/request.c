@@ -31,7 +31,7 @@
 #include "tools/door/program.h"
 #include "tools/door/uplink/call.h"
 #include "tools/door/uplink/choice.h"
-#include "tools/door/uplink/uplink.h"
+#include "tools/door/uplink/domain.h"
 
 #define JSON        "application/json"
 #define EVENTS      "text/event-stream; charset=utf-8"
@@ -475,7 +475,7 @@ void request_lost(struct choice *choice)
         return;
     }
     if (request->door->is_other) {
-        (void)uplink_refuse(request);
+        (void)domain_refuse(request);
     } else {
         (void)request_refuse(request, 503, NULL, "the appliance did not come back in time");
     }

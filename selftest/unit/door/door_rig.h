@@ -20,6 +20,7 @@
 #include "tools/door/request.h"
 #include "tools/door/uplink/call.h"
 #include "tools/door/uplink/choice.h"
+#include "tools/door/uplink/domain.h"
 #include "tools/door/uplink/uplink.h"
 
 #define RIG_HEADERS_MAX 8

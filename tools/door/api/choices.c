@@ -17,7 +17,7 @@
 #include "tools/door/program.h"
 #include "tools/door/request.h"
 #include "tools/door/uplink/choice.h"
-#include "tools/door/uplink/uplink.h"
+#include "tools/door/uplink/domain.h"
 
 #define CALL_REST_BYTES 4096u           /* of a CALL beside its prompt, at most */
 
@@ -246,7 +246,7 @@ bool choices_begin(struct wish *wish, struct request *request, uint64_t prompts,
         return refuse_count(wish, request, prompts);
     }
     if (domain_welcome(request->door, request->domain) == NULL) {
-        return uplink_refuse(request);
+        return domain_refuse(request);
     }
     request->choices = memory_take(count * sizeof *request->choices);
     wish->max_tokens = max_tokens;

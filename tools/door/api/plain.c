@@ -8,7 +8,7 @@
 #include "tools/door/parse.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
-#include "tools/door/uplink/uplink.h"
+#include "tools/door/uplink/domain.h"
 
 /* ---- health, metrics ------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ void plain_health(struct request *request, const json_t *body)
     if (domain_welcome(request->door, request->domain) != NULL) {
         request_answer(request, json_pack("{ss}", "status", "ok"));
     } else {
-        (void)uplink_refuse(request);
+        (void)domain_refuse(request);
     }
 }
 

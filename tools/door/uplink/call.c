@@ -18,6 +18,7 @@
 #include "tools/door/uplink/choice.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
+#include "tools/door/uplink/domain.h"
 #include "tools/door/uplink/uplink.h"
 
 static struct uplink *least_used(const struct door *door, const struct domain *domain)
@@ -38,7 +39,7 @@ static struct uplink *least_used(const struct door *door, const struct domain *d
 static bool refuse_for_room(struct request *request)
 {
     const struct uplink *uplink = domain_uplink(request->door, request->domain);
-    return uplink == NULL    ? uplink_refuse(request)
+    return uplink == NULL    ? domain_refuse(request)
            : uplink->drains ? request_refuse(request, 503, NULL, "the appliance is draining")
                             : request_refuse(request, 429, NULL, "as many calls as this server "
                                              "has room for are open");
@@ -82,7 +83,7 @@ bool call_start(struct door *door, struct choice *choice)
         return request_refuse(request, 413, NULL, "the prompt is longer than the appliance takes");
     }
     if (result != AGX_OK) {
-        return uplink_refuse(request);
+        return domain_refuse(request);
     }
     request->program->has_called = request->program->is_told = true;
     choice->uplink = uplink;

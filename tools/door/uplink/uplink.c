@@ -29,6 +29,7 @@
 #include "tools/door/uplink/absence.h"
 #include "tools/door/uplink/call.h"
 #include "tools/door/uplink/choice.h"
+#include "tools/door/uplink/domain.h"
 #include "tools/door/clock.h"
 #include "tools/door/program.h"
 #include "tools/door/request.h"
@@ -433,50 +434,6 @@ int uplinks_wait_ms(const struct door *door)
 }
 
 /* ---- what others ask ------------------------------------------------------------------------- */
-
-struct uplink *domain_uplink(const struct door *door, const struct domain *domain)
-{
-    struct uplink *found = NULL;
-    for (uint32_t i = 0; i < door->uplinks_count; i++) {
-        struct uplink *uplink = &domain->uplinks[i];
-        if (uplink->state == UPLINK_UP && (found == NULL || (found->drains && !uplink->drains))) {
-            found = uplink;
-        }
-    }
-    return found;
-}
-
-const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain)
-{
-    const struct uplink *uplink = domain_uplink(door, domain);
-    return uplink != NULL ? &uplink->agx.welcome : NULL;
-}
-
-struct domain *domain_of_health(struct door *door)
-{
-    struct domain *found = &door->domains[0];
-    for (uint32_t i = 0; i < door->domains_count; i++) {
-        struct domain *domain = &door->domains[i];
-        if (domain_uplink(door, domain) != NULL) {
-            return domain;
-        }
-        found = found->is_refused && !domain->is_refused ? domain : found;
-    }
-    return found;
-}
-
-bool uplink_refuse(struct request *request)
-{
-    const char *absence = request->domain->absence;
-    char text[sizeof request->refusal.text];
-    if (request->door->is_other) {
-        snprintf(text, sizeof text, "the appliance serves another model than this server has read");
-    } else {
-        snprintf(text, sizeof text, "the appliance cannot be reached now%s%.200s",
-                 absence[0] != '\0' ? ": " : "", absence);
-    }
-    return request_refuse(request, 503, NULL, text);
-}
 
 void uplink_cancel(struct choice *choice)
 {

@@ -10,15 +10,6 @@
 
 /* Takes memory for the uplinks of a domain. */
 MUST_CHECK enum status uplinks_begin(struct door *door, struct domain *domain);
-/* A connection that is up; one that drains only where there is no other. NULL: there is none. */
-struct uplink *domain_uplink(const struct door *door, const struct domain *domain);
-/* What the appliance says of itself to this domain; NULL: it cannot be reached now. */
-const struct agx_welcome *domain_welcome(const struct door *door, const struct domain *domain);
-/* The domain that speaks for all: one to which calls can be sent, else one that finds no appliance,
- * else one that the appliance refuses. */
-struct domain *domain_of_health(struct door *door);
-/* Refuses, because the appliance is away, or serves another model. Always false. */
-bool uplink_refuse(struct request *request);
 /* The choice with this call; NULL: it is not open there. */
 struct choice *uplink_find(const struct uplink *uplink, uint64_t call_id);
 /* The appliance has said its last word on it: it is not open any more, and free if its client has
