@@ -36,6 +36,7 @@ struct domain {
     struct uplink *uplinks;             /* [door.uplinks_count] */
     char absence[200];                  /* why none is up, as last said; empty: one is, or was */
     bool is_refused;                    /* by an appliance that is there: its key, or the user */
+    uint64_t again_us, pause_us;        /* is_refused: no uplink is tried before; for so long */
     bool call_ended;                    /* since calls_run() */
 };
 

@@ -22,6 +22,7 @@ static struct server {
     pthread_t thread;
     const char *name;               /* what it says of its model */
     uint64_t vocab, chat;
+    bool needs_key;
     uint8_t types[8];               /* of the frames that it got, up to MODEL_ASK */
     uint32_t types_count;
 } server;
@@ -37,7 +38,8 @@ static inline void say_welcome(void)
     struct wire_welcome welcome = {.version = 1, .frame_bytes_max = 1 << 20,
                                    .context_tokens_max = 4096, .vocab_tokens = 1000,
                                    .calls_per_connection_max = 64, .programs_max = 64,
-                                   .bos_id = 1, .eos_id = 2};
+                                   .bos_id = 1, .eos_id = 2,
+                                   .auth = server.needs_key ? WIRE_AUTH_KEY : WIRE_AUTH_NONE};
     snprintf(welcome.model, sizeof welcome.model, "%s", server.name);
     put(bytes, wire_welcome_encode(&welcome, bytes, sizeof bytes));
 }
@@ -80,6 +82,26 @@ static inline void *play(void *self)
     return self;
 }
 
+/* The last word on a connection whose key is not accepted, or not any more. */
+static inline void say_key_refused(void)
+{
+    uint8_t bytes[WIRE_REPLY_BYTES_MAX];
+    const struct wire_error error = {
+        .fault = {.status = STATUS_BAD_AUTH, .field = WIRE_FIELD_CONNECTION}, .closes = true};
+    put(bytes, wire_error_encode(&error, bytes, sizeof bytes));
+}
+
+static inline void *play_refusal(void *self)
+{
+    server.peer = accept(server.listener, NULL, NULL);
+    say_welcome();
+    while (take_frame() == WIRE_HELLO) {
+    }
+    say_key_refused();
+    close(server.peer);
+    return self;
+}
+
 static inline void listen_at_path(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -107,6 +129,12 @@ static inline struct uplink *begin(void)
                              .chat = rig.door.model.chat_digest};
     listen_at_path();
     return &rig.uplinks[0];
+}
+
+static inline void give_spare_a_buffer(void)
+{
+    static _Alignas(8) uint8_t buffer[3 * (AGX_BUFFER_BYTES_MIN + RIG_BODY_BYTES)];
+    rig.uplinks[1].buffer = buffer;
 }
 
 static inline void finish(void)

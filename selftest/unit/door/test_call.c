@@ -265,12 +265,6 @@ static void test_a_call_of_a_program_that_others_fill_is_refused(void **state)
 
 /* ---- draining -------------------------------------------------------------------------------- */
 
-static void give_spare_a_buffer(void)
-{
-    static _Alignas(8) uint8_t buffer[3 * (AGX_BUFFER_BYTES_MIN + RIG_BODY_BYTES)];
-    rig.uplinks[1].buffer = buffer;
-}
-
 /* Two requests; the appliance takes the first and sends the second away. */
 static void drain_with_two(struct request *requests[2])
 {

@@ -57,7 +57,7 @@ static void test_health_without_any_key_says_why(void **state)
     rig.uplinks[0].state = UPLINK_DOWN;
     absence_note(&rig.door, &domains[0], AGX_ERROR_KEY, 0);
     absence_note(&rig.door, &domains[1], AGX_ERROR_KEY, 0);
-    assert_health(503, "does not accept this one");
+    assert_health(503, "does not accept the key 'alice'");
     absence_note(&rig.door, &domains[1], AGX_ERROR_CONNECT, ECONNREFUSED);
     assert_health(503, "cannot connect: Connection refused");
     rig_end();

@@ -171,6 +171,86 @@ static void test_resume_cancels_what_a_client_has_left(void **state)
     finish();
 }
 
+/* ---- a key that is refused ------------------------------------------------------------------- */
+
+static const struct config_key alice = {.id = "alice"};
+
+/* A pass in which the appliance refuses the key of a connection, and of no other. */
+static void try_in_vain(void)
+{
+    assert_int_equal(pthread_create(&server.thread, NULL, play_refusal, NULL), 0);
+    rig.door.connects_us = 0;
+    uplinks_run(&rig.door);
+    pthread_join(server.thread, NULL);
+    server.peer = -1;
+}
+
+static struct domain *begin_with_key(void)
+{
+    struct domain *domain = begin()->domain;
+    give_spare_a_buffer();
+    domain->key = &alice;
+    server.needs_key = true;
+    return domain;
+}
+
+/* A try that is not expected finds nothing that accepts it, and would set the time of the next. */
+static void test_refused_key_is_tried_once_at_a_time_and_less_and_less(void **state)
+{
+    static const uint64_t pauses_us[] = {500000, 1000000, 2000000, 4000000, 8000000, 8000000};
+    struct domain *domain = begin_with_key();
+    for (uint32_t i = 0; i < sizeof pauses_us / sizeof pauses_us[0]; i++) {
+        try_in_vain();
+        assert_true(domain->is_refused);
+        assert_int_equal(domain->again_us, rig.door.now_us + pauses_us[i]);
+        rig.door.now_us += pauses_us[i] - 1;
+        rig.door.connects_us = 0;
+        uint64_t tried_us = rig.uplinks[0].again_us;
+        uplinks_run(&rig.door);
+        assert_int_equal(rig.uplinks[0].again_us, tried_us);
+        assert_int_equal(rig.uplinks[1].again_us, 0);
+        rig.door.now_us++;
+    }
+    finish();
+}
+
+static void test_refused_key_that_is_accepted_again_has_its_first_pause_again(void **state)
+{
+    struct domain *domain = begin_with_key();
+    try_in_vain();
+    rig.door.now_us = domain->again_us;
+    try_in_vain();
+    assert_non_null(strstr(domain->absence, "'alice'"));
+    server.needs_key = false;
+    rig.uplinks[1].again_us = UINT64_MAX;
+    connect_once();
+    assert_int_equal(rig.uplinks[0].state, UPLINK_UP);
+    assert_false(domain->is_refused);
+    assert_string_equal(domain->absence, "");
+    say_key_refused();
+    run_until(UPLINK_DOWN);
+    assert_int_equal(domain->again_us, rig.door.now_us + 500000);
+    finish();
+}
+
+/* What is refused on one connection is not tried on those that are broken. */
+static void test_withdrawn_key_ends_the_calls_of_its_domain(void **state)
+{
+    struct domain *domain = begin_with_key();
+    server.needs_key = false;
+    rig.uplinks[1].again_us = UINT64_MAX;
+    connect_once();
+    struct request *request = rig_ask(CHAT, question);
+    rig.uplinks[1].state = UPLINK_BROKEN;
+    say_key_refused();
+    run_until(UPLINK_DOWN);
+    assert_int_equal(rig.uplinks[1].state, UPLINK_DOWN);
+    assert_true(domain->is_refused);
+    assert_int_equal(request->state, REQUEST_ANSWERED);
+    request_free(request);
+    finish();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +263,9 @@ int main(void)
         cmocka_unit_test(test_resume_with_another_model_ends_the_call),
         cmocka_unit_test(test_resume_ends_the_call_when_patience_is_over),
         cmocka_unit_test(test_resume_cancels_what_a_client_has_left),
+        cmocka_unit_test(test_refused_key_is_tried_once_at_a_time_and_less_and_less),
+        cmocka_unit_test(test_refused_key_that_is_accepted_again_has_its_first_pause_again),
+        cmocka_unit_test(test_withdrawn_key_ends_the_calls_of_its_domain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "tools/door/door.h"
 
 /* A try of an uplink of `domain` was in vain; `cause`: errno. Says so, unless it has said just
- * that. */
+ * that, and sets when the next try is where the key was refused. */
 void absence_note(const struct door *door, struct domain *domain, enum agx_result result,
                   int cause);
 /* An uplink is up; says so, if something else was said before. */

@@ -16,6 +16,7 @@
  * the client has left: the library may have to send the call again.
  * Bounds: a try to connect blocks the loop, for OPEN_MS or RESUME_MS at most, where an appliance
  * stands still. So after a try in vain no other is made until SHARE times what it took has passed.
+ * After a refused key its domain makes one try at a time (absence.c).
  * An event finds its choice among AGX_CALLS_MAX.
  */
 #include "tools/door/uplink/uplink.h"
@@ -94,12 +95,32 @@ static void ask_model(struct uplink *uplink)
     uplink->has_asked = agx_model_ask(&uplink->agx, 0) == AGX_OK;
 }
 
-/* A spare one that is refused is no absence. */
-static void note_absence(const struct door *door, struct domain *domain, enum agx_result result,
+/* Ends what is open with a refusal, and the session. */
+static void give_up(struct door *door, struct uplink *uplink)
+{
+    uplink->state = UPLINK_DOWN;            /* nothing is cancelled there */
+    uplink->domain->call_ended = true;
+    while (uplink->calls_open > 0) {
+        struct choice *choice = uplink->calls[--uplink->calls_open];
+        choice->is_open = false;
+        request_lost(choice);
+    }
+    agx_close(&uplink->agx);
+    uplink->again_us = door->now_us + PAUSE_US;
+}
+
+/* A spare one that is refused is no absence. A key that is refused is that of the others, too. */
+static void note_absence(struct door *door, struct domain *domain, enum agx_result result,
                          int cause)
 {
-    if (domain_uplink(door, domain) == NULL) {
+    bool is_refused = result == AGX_ERROR_KEY;
+    if (is_refused || domain_uplink(door, domain) == NULL) {
         absence_note(door, domain, result, cause);
+    }
+    for (uint32_t i = 0; is_refused && i < door->uplinks_count; i++) {
+        if (domain->uplinks[i].state == UPLINK_BROKEN) {
+            give_up(door, &domain->uplinks[i]);
+        }
     }
 }
 
@@ -130,20 +151,6 @@ static void open_uplink(struct door *door, struct uplink *uplink, int wait_ms)
         door->is_other = false;             /* it is not known any more */
         note_absence(door, uplink->domain, result, cause);
     }
-}
-
-/* Ends what is open with a refusal, and the session. */
-static void give_up(struct door *door, struct uplink *uplink)
-{
-    uplink->state = UPLINK_DOWN;            /* nothing is cancelled there */
-    uplink->domain->call_ended = true;
-    while (uplink->calls_open > 0) {
-        struct choice *choice = uplink->calls[--uplink->calls_open];
-        choice->is_open = false;
-        request_lost(choice);
-    }
-    agx_close(&uplink->agx);
-    uplink->again_us = door->now_us + PAUSE_US;
 }
 
 /* The door can only write and count for its own model. False: calls are refused. */
@@ -179,6 +186,9 @@ static void broke(struct door *door, struct uplink *uplink, enum agx_result resu
     bool may_be_back = uplink->state == UPLINK_UP && result == AGX_ERROR_CLOSED;
     uplink->broken_us = door->now_us;
     uplink->watched = -1;
+    if (result == AGX_ERROR_KEY) {
+        note_absence(door, uplink->domain, result, 0);
+    }
     if (result != AGX_ERROR_CLOSED || uplink->calls_open == 0) {
         give_up(door, uplink);
     } else {
@@ -222,7 +232,7 @@ static void resume(struct door *door, struct uplink *uplink)
         }
     } else {
         note_absence(door, uplink->domain, result, cause);
-        if (!may_come || !is_patient) {
+        if (uplink->state == UPLINK_BROKEN && (!may_come || !is_patient)) {
             give_up(door, uplink);
         }
     }
@@ -361,8 +371,10 @@ static bool is_wanted(const struct door *door, const struct uplink *uplink)
 /* When another try to connect is due. */
 static uint64_t due_us(const struct door *door, const struct uplink *uplink)
 {
+    uint64_t own_us = uplink->again_us > uplink->domain->again_us ? uplink->again_us
+                                                                  : uplink->domain->again_us;
     return is_connected(uplink) || !is_wanted(door, uplink) ? UINT64_MAX
-           : uplink->again_us > door->connects_us           ? uplink->again_us
+           : own_us > door->connects_us                     ? own_us
                                                             : door->connects_us;
 }
 
