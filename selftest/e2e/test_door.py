@@ -9,6 +9,7 @@ import json
 
 from appliance import NOISE, Appliance, TextFile, wait_for
 from door import CHAT, COMPLETIONS, COUNT, MESSAGES, RESPONSES, Door, chat
+from test_reload import reload
 
 QUESTION = "What do bees make?"
 GREEDY = {"temperature": 0}
@@ -393,3 +394,42 @@ def test_tokens_are_asked_for_and_stand_for_keys_of_trust_domains():
             other = d.ask("GET", "/v1/responses/" + kept["id"], headers=bearer("token-of-second"))
             assert other.status == 404
             assert d.ask("GET", "/health").status == 200            # asks for no token
+
+
+def has_status(d, headers, status):
+    """True when requests with this token are answered so, in both shapes; no client comes again."""
+    answers = [d.post(path, chat("Hello", max_tokens=9), headers) for path in (CHAT, MESSAGES)]
+    for answer in answers if status == 401 else ():
+        if answer.status == 401:
+            assert answer.json["error"]["message"] == (
+                "the key of this token is not accepted by the appliance"), answer.text
+            assert answer.json["error"]["type"] == "authentication_error", answer.text
+            assert "Retry-After" not in answer.headers
+    return [answer.status for answer in answers] == [status] * 2
+
+
+def test_a_key_that_is_withdrawn_takes_its_own_tokens_away_and_no_others():
+    names = ("first", "second")
+    lines = dict(zip(names, KEYS.splitlines(keepends=True)))
+    other = "third %s red\n" % ("ef" * 32)
+    with TextFile(KEYS, 0o600) as keys, TextFile(TOKENS, 0o600) as tokens:
+        with_keys = ("auth.tcp=psk", "auth.keys=" + keys)
+        with Appliance(*with_keys) as a, Door(*with_keys, "door.tokens=" + tokens, a=a) as d:
+            def take_up(text):
+                with open(keys, "w") as file:
+                    file.write(text)
+                reload(a)
+            for name in names:
+                wait_for(lambda: has_status(d, bearer("token-of-" + name), 200), name)
+            for gone, left in (names, names[::-1]):
+                take_up(lines[left])
+                wait_for(lambda: has_status(d, bearer("token-of-" + gone), 401), gone + " is gone")
+                assert has_status(d, bearer("token-of-" + left), 200)
+                assert d.ask("GET", "/health").status == 200
+                wait_for(lambda: any("does not accept the key '%s'" % gone in line
+                                     for line in d.lines), "the log names the key")
+                take_up(KEYS)
+                wait_for(lambda: has_status(d, bearer("token-of-" + gone), 200), gone + " is back")
+            take_up(other)
+            wait_for(lambda: d.ask("GET", "/health").status == 503, "no key is left")
+            assert "does not accept the key 'first'" in d.ask("GET", "/health").text

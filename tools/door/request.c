@@ -474,7 +474,7 @@ void request_lost(struct choice *choice)
         choice_free(choice);
         return;
     }
-    if (request->door->is_other) {
+    if (request->door->is_other || request->domain->is_refused) {
         (void)domain_refuse(request);
     } else {
         (void)request_refuse(request, 503, NULL, "the appliance did not come back in time");

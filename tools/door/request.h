@@ -54,5 +54,5 @@ void request_scored(struct choice *choice, const struct agx_event *event);
 void request_heard(struct choice *choice, const char *text, uint32_t bytes);
 void request_ended(struct choice *choice);
 void request_refused(struct choice *choice, const struct agx_fault *fault);
-/* The appliance did not come back in time, or serves another model now. */
+/* The appliance did not come back in time, serves another model now, or refuses the key. */
 void request_lost(struct choice *choice);

@@ -234,7 +234,7 @@ static void test_refused_key_that_is_accepted_again_has_its_first_pause_again(vo
 }
 
 /* What is refused on one connection is not tried on those that are broken. */
-static void test_withdrawn_key_ends_the_calls_of_its_domain(void **state)
+static void test_withdrawn_key_ends_the_calls_of_its_domain_with_401(void **state)
 {
     struct domain *domain = begin_with_key();
     server.needs_key = false;
@@ -246,8 +246,40 @@ static void test_withdrawn_key_ends_the_calls_of_its_domain(void **state)
     run_until(UPLINK_DOWN);
     assert_int_equal(rig.uplinks[1].state, UPLINK_DOWN);
     assert_true(domain->is_refused);
-    assert_int_equal(request->state, REQUEST_ANSWERED);
+    assert_int_equal(request->status, 401);
+    assert_int_equal(request->retry_s, 0);
+    assert_non_null(strstr(rig_out(request), "\"authentication_error\""));
     request_free(request);
+    finish();
+}
+
+static void assert_answer(const char *path, const char *body, uint32_t status, const char *text)
+{
+    struct request *request = rig_ask(path, body);
+    assert_int_equal(request->status, status);
+    assert_non_null(strstr(rig_out(request), text));
+    request_free(request);
+}
+
+/* Each API's own shape. Without a key of the token there is nothing that a client has wrong. */
+static void test_refused_key_is_401_until_the_appliance_is_away(void **state)
+{
+    static const char message[] = "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\","
+                                  "\"content\":\"a\"}]}";
+    struct domain *domain = begin_with_key();
+    try_in_vain();
+    assert_answer(CHAT, question, 401, "{\"error\":{\"message\":\"the key of this token is not "
+                  "accepted by the appliance\",\"type\":\"authentication_error\"");
+    assert_answer("/v1/messages", message, 401, "{\"type\":\"error\",\"error\":{\"type\":"
+                  "\"authentication_error\",\"message\":\"the key of this token");
+    domain->key = NULL;
+    assert_answer(CHAT, question, 503, "cannot be reached now");
+    domain->key = &alice;
+    close(server.listener);
+    rig.door.now_us = domain->again_us;
+    rig.door.connects_us = 0;
+    uplinks_run(&rig.door);
+    assert_answer(CHAT, question, 503, "cannot connect");
     finish();
 }
 
@@ -265,7 +297,8 @@ int main(void)
         cmocka_unit_test(test_resume_cancels_what_a_client_has_left),
         cmocka_unit_test(test_refused_key_is_tried_once_at_a_time_and_less_and_less),
         cmocka_unit_test(test_refused_key_that_is_accepted_again_has_its_first_pause_again),
-        cmocka_unit_test(test_withdrawn_key_ends_the_calls_of_its_domain),
+        cmocka_unit_test(test_withdrawn_key_ends_the_calls_of_its_domain_with_401),
+        cmocka_unit_test(test_refused_key_is_401_until_the_appliance_is_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

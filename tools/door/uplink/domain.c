@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "tools/door/endpoint.h"
 #include "tools/door/request.h"
 
 struct uplink *domain_uplink(const struct door *door, const struct domain *domain)
@@ -37,10 +38,22 @@ struct domain *domain_of_health(struct door *door)
     return found;
 }
 
+/* Clients send again what was answered by 503, and no other time makes this key right. Health asks
+ * for no token. */
+static bool is_unauthorized(const struct request *request)
+{
+    const struct domain *domain = request->domain;
+    return domain->is_refused && domain->key != NULL && !request->endpoint->is_open;
+}
+
 bool domain_refuse(struct request *request)
 {
     const char *absence = request->domain->absence;
     char text[sizeof request->refusal.text];
+    if (is_unauthorized(request)) {
+        return request_refuse(request, 401, NULL, "the key of this token is not accepted by the "
+                              "appliance");
+    }
     if (request->door->is_other) {
         snprintf(text, sizeof text, "the appliance serves another model than this server has read");
     } else {

@@ -10,5 +10,6 @@ const struct agx_welcome *domain_welcome(const struct door *door, const struct d
 /* The domain that speaks for all: one to which calls can be sent, else one that finds no appliance,
  * else one that the appliance refuses. */
 struct domain *domain_of_health(struct door *door);
-/* Refuses, because the appliance is away, or serves another model. Always false. */
+/* Refuses, because the appliance is away, serves another model, or does not accept the key. Always
+ * false. */
 bool domain_refuse(struct request *request);
