@@ -111,6 +111,32 @@ static void test_what_says_nothing_is_not_refused(void **state)
     end();
 }
 
+/* The nearest thing there is, and what it does not promise. */
+static void test_format_that_is_refused_comes_with_advice_where_there_are_tools(void **state)
+{
+    static const char *const asked[][3] = {
+        {"/v1/chat/completions", "{\"response_format\":{\"type\":\"json_object\"}}",
+         "'response_format'"},
+        {"/v1/responses", "{\"text\":{\"format\":{\"type\":\"json_object\"}}}", "'text.format'"},
+        {"/v1/messages", "{\"output_config\":{\"format\":{\"type\":\"json_schema\"}}}",
+         "'output_config.format'"},
+        {"/v1/completions", "{\"response_format\":{\"type\":\"json_object\"}}",
+         "'response_format'"}};
+    char text[256];
+    rig_begin();
+    for (uint32_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        bool has_tools = i + 1 < sizeof asked / sizeof asked[0];
+        struct request *request = rig_ask(asked[i][0], asked[i][1]);
+        snprintf(text, sizeof text, "%s of another type than 'text' is not supported by this "
+                 "server%s", asked[i][2], !has_tools ? "" : "; demand a tool by 'tool_choice' "
+                 "instead, and check its arguments: decoding is not constrained to a schema");
+        assert_int_equal(request->status, 400);
+        assert_string_equal(request->refusal.text, text);
+        request_free(request);
+    }
+    rig_end();
+}
+
 static bool read_stops(const char *text, struct wish *wish)
 {
     give(text);
@@ -147,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_count_is_read_within_its_bounds),
         cmocka_unit_test(test_number_flag_and_text_are_of_their_kind),
         cmocka_unit_test(test_what_says_nothing_is_not_refused),
+        cmocka_unit_test(test_format_that_is_refused_comes_with_advice_where_there_are_tools),
         cmocka_unit_test(test_stop_texts_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/door/endpoint.h"
 #include "tools/door/request.h"
 
 /* ---- one field ------------------------------------------------------------------------------- */
@@ -101,12 +102,14 @@ bool fields_refuse(const struct fields *fields, const char *const *names)
 bool field_format(const struct fields *fields, const json_t *format, const char *name)
 {
     const char *type = json_string_value(json_object_get(format, "type"));
-    char text[160];
+    bool has_tools = fields->request->dialect != &openai_completion;
+    char text[256];
     if (says_nothing(format) || (type != NULL && strcmp(type, "text") == 0)) {
         return true;
     }
-    snprintf(text, sizeof text, "'%s' of another type than 'text' is not supported by this server: "
-             "a tool with 'tool_choice' has a schema, too", name);
+    snprintf(text, sizeof text, "'%s' of another type than 'text' is not supported by this "
+             "server%s", name, has_tools ? "; demand a tool by 'tool_choice' instead, and check "
+             "its arguments: decoding is not constrained to a schema" : "");
     return request_refuse(fields->request, 400, name, text);
 }
 
