@@ -137,6 +137,28 @@ static void test_format_that_is_refused_comes_with_advice_where_there_are_tools(
     rig_end();
 }
 
+/* They change answers, so they are not ignored. */
+static void test_bounds_of_vllm_are_refused_by_name_unless_they_are_null(void **state)
+{
+    static const char *const bodies[][2] = {
+        {"{\"prompt\":\"a\",\"min_tokens\":5}", "min_tokens"},
+        {"{\"prompt\":\"a\",\"stop_token_ids\":[7]}", "stop_token_ids"}};
+    rig_begin();
+    for (uint32_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        struct request *request = rig_ask("/v1/completions", bodies[i][0]);
+        assert_int_equal(request->status, 400);
+        assert_string_equal(request->refusal.param, bodies[i][1]);
+        assert_non_null(strstr(request->refusal.text, "is not supported by this server"));
+        request_free(request);
+    }
+    struct request *request = rig_ask(
+        "/v1/completions", "{\"prompt\":\"a\",\"min_tokens\":null,\"stop_token_ids\":null}");
+    assert_int_equal(request->state, REQUEST_WAITING);
+    rig_close(request->choices[0]);
+    request_free(request);
+    rig_end();
+}
+
 static bool read_stops(const char *text, struct wish *wish)
 {
     give(text);
@@ -174,6 +196,7 @@ int main(void)
         cmocka_unit_test(test_number_flag_and_text_are_of_their_kind),
         cmocka_unit_test(test_what_says_nothing_is_not_refused),
         cmocka_unit_test(test_format_that_is_refused_comes_with_advice_where_there_are_tools),
+        cmocka_unit_test(test_bounds_of_vllm_are_refused_by_name_unless_they_are_null),
         cmocka_unit_test(test_stop_texts_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ bool openai_read(struct request *request, const struct fields *fields, struct wi
     static const char *const refused[] = {
         "functions", "function_call", "audio", "prediction", "web_search_options", "suffix",
         "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
-        "grammar", "json_schema", "continue_final_message", NULL};
+        "grammar", "json_schema", "continue_final_message", "min_tokens", "stop_token_ids", NULL};
     const char *model = "";
     wish_begin(wish, request->door);
     if (!read_stream(request, fields) || !field_text(fields, "model", &model) ||
