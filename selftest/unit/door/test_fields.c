@@ -137,6 +137,27 @@ static void test_format_that_is_refused_comes_with_advice_where_there_are_tools(
     rig_end();
 }
 
+/* {} is how web search is asked for with the defaults. */
+static void test_web_search_is_refused_whatever_its_options_say(void **state)
+{
+    static const char *const options[] = {"{}", "{\"search_context_size\":\"low\"}", "false"};
+    char text[96];
+    rig_begin();
+    for (uint32_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        snprintf(text, sizeof text, "{\"prompt\":\"a\",\"web_search_options\":%s}", options[i]);
+        struct request *request = rig_ask("/v1/completions", text);
+        assert_int_equal(request->status, 400);
+        assert_string_equal(request->refusal.param, "web_search_options");
+        request_free(request);
+    }
+    struct request *request = rig_ask("/v1/completions",
+                                      "{\"prompt\":\"a\",\"web_search_options\":null}");
+    assert_int_equal(request->state, REQUEST_WAITING);
+    rig_close(request->choices[0]);
+    request_free(request);
+    rig_end();
+}
+
 /* They change answers, so they are not ignored. */
 static void test_bounds_of_vllm_are_refused_by_name_unless_they_are_null(void **state)
 {
@@ -197,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_what_says_nothing_is_not_refused),
         cmocka_unit_test(test_format_that_is_refused_comes_with_advice_where_there_are_tools),
         cmocka_unit_test(test_bounds_of_vllm_are_refused_by_name_unless_they_are_null),
+        cmocka_unit_test(test_web_search_is_refused_whatever_its_options_say),
         cmocka_unit_test(test_stop_texts_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,16 +87,26 @@ static bool says_nothing(const json_t *json)
            (json_is_object(json) && json_object_size(json) == 0);
 }
 
+static bool refuse_known(const struct fields *fields, const char *name)
+{
+    char text[160];
+    snprintf(text, sizeof text, "'%s' is not supported by this server", name);
+    return request_refuse(fields->request, 400, name, text);
+}
+
 bool fields_refuse(const struct fields *fields, const char *const *names)
 {
     for (; *names != NULL; names++) {
         if (!says_nothing(get(fields, *names))) {
-            char text[160];
-            snprintf(text, sizeof text, "'%s' is not supported by this server", *names);
-            return request_refuse(fields->request, 400, *names, text);
+            return refuse_known(fields, *names);
         }
     }
     return true;
+}
+
+bool field_refuse_given(const struct fields *fields, const char *name)
+{
+    return get(fields, name) == NULL || refuse_known(fields, name);
 }
 
 bool field_format(const struct fields *fields, const json_t *format, const char *name)

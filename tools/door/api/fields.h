@@ -21,6 +21,8 @@ bool field_text(const struct fields *fields, const char *name, const char **valu
 /* Refuses a field of a list, which ends with NULL, that is there and says something: null, false, 0
  * and what is empty say nothing. */
 bool fields_refuse(const struct fields *fields, const char *const *names);
+/* Refuses a field that asks by being there, whatever it says: only null says nothing. */
+bool field_refuse_given(const struct fields *fields, const char *name);
 /* Refuses a form of the answer that decoding would have to be held to: all but text. */
 bool field_format(const struct fields *fields, const json_t *format, const char *name);
 

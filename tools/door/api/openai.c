@@ -29,14 +29,14 @@ static bool read_stream(struct request *request, const struct fields *fields)
 bool openai_read(struct request *request, const struct fields *fields, struct wish *wish)
 {
     static const char *const refused[] = {
-        "functions", "function_call", "audio", "prediction", "web_search_options", "suffix",
-        "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
-        "grammar", "json_schema", "continue_final_message", "min_tokens", "stop_token_ids", NULL};
+        "functions", "function_call", "audio", "prediction", "suffix", "guided_json",
+        "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar",
+        "json_schema", "continue_final_message", "min_tokens", "stop_token_ids", NULL};
     const char *model = "";
     wish_begin(wish, request->door);
     if (!read_stream(request, fields) || !field_text(fields, "model", &model) ||
         !field_count(fields, "n", 1, choices_max(request->door), &wish->choices) ||
-        !fields_refuse(fields, refused) ||
+        !fields_refuse(fields, refused) || !field_refuse_given(fields, "web_search_options") ||
         !field_format(fields, json_object_get(fields->body, "response_format"),
                       "response_format")) {
         return false;
