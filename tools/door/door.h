@@ -132,7 +132,7 @@ struct request {
     int descriptor;
     bool is_suspended, is_watched, has_left;
     const struct endpoint *endpoint;
-    const struct dialect *dialect;
+    const struct dialect *dialect;      /* NULL: what is refused is said as OpenAI's chat does */
     struct domain *domain;
     char rest[DOOR_NAME_BYTES];         /* of the path, behind that of the endpoint */
     struct buffer body;

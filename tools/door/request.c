@@ -191,6 +191,16 @@ static void refuse_path(struct request *request, const char *method, const char 
     (void)request_refuse(request, 404, NULL, text);
 }
 
+/* The API of a path, whether there is an endpoint or not: its clients read its shape alone. */
+static const struct dialect *dialect_of(const struct endpoint *endpoint, const char *path)
+{
+    static const char messages[] = "/v1/messages";
+    char next = strncmp(path, messages, sizeof messages - 1) == 0 ? path[sizeof messages - 1] : 'x';
+    return endpoint != NULL && endpoint->dialect != NULL ? endpoint->dialect
+           : next == '\0' || next == '/'                 ? &anthropic_message
+                                                         : NULL;
+}
+
 struct request *request_take(struct door *door, const char *method, const char *path)
 {
     struct request *request = door->first_free;
@@ -204,6 +214,7 @@ struct request *request_take(struct door *door, const char *method, const char *
         .state = REQUEST_RECEIVING, .door = door, .descriptor = -1, .content_type = JSON,
         .created_s = (int64_t)time(NULL)};
     request->endpoint = endpoint_find(method, path, request->methods);
+    request->dialect = dialect_of(request->endpoint, path);
     name_request(request);
     door->stats.requests++;
     if (request->endpoint == NULL && request->methods[0] == '\0') {
@@ -215,7 +226,6 @@ struct request *request_take(struct door *door, const char *method, const char *
         (void)request_refuse(request, 405, NULL, text);
         return request;
     }
-    request->dialect = request->endpoint->dialect;
     if (request->endpoint->has_rest) {
         snprintf(request->rest, sizeof request->rest, "%s", path + strlen(request->endpoint->path));
     }
@@ -252,7 +262,7 @@ static bool start_calls(struct request *request)
 static void serve(struct request *request, const json_t *body)
 {
     uint64_t before = memory_refusals();
-    if (request->dialect == NULL) {
+    if (request->endpoint->dialect == NULL) {
         request->endpoint->answer(request, body);
     } else if (request->dialect->read(request, body) && memory_refusals() == before &&
                start_calls(request)) {

@@ -309,6 +309,27 @@ static void test_what_is_quoted_in_part_stays_text(void **state)
     rig_end();
 }
 
+/* What is refused before its body is read, too: a client of Anthropic's reads no other shape. */
+static void test_refusals_at_and_below_messages_have_the_shape_of_its_api(void **state)
+{
+    static const struct { const char *method, *path, *begins; uint32_t status; } wrong[] = {
+        {"POST", "/v1/messages/batches", "{\"type\":\"error\"", 404},
+        {"GET", "/v1/messages/batches/1/results", "{\"type\":\"error\"", 404},
+        {"GET", "/v1/messages", "{\"type\":\"error\"", 405},
+        {"POST", "/v1/messages/count_tokens", "{\"type\":\"error\"", 400},
+        {"POST", "/v1/messagesX", "{\"error\"", 404}, {"POST", "/v1/batches", "{\"error\"", 404}};
+    rig_begin();
+    for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct request *request = request_take(&rig.door, wrong[i].method, wrong[i].path);
+        assert_non_null(request);
+        request_judge(request);
+        assert_int_equal(request->status, wrong[i].status);
+        assert_memory_equal(rig_out(request), wrong[i].begins, strlen(wrong[i].begins));
+        request_free(request);
+    }
+    rig_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_as_many_requests_as_there_are_and_no_more),
         cmocka_unit_test(test_what_is_quoted_in_part_stays_text),
         cmocka_unit_test(test_body_beyond_its_bound_is_refused_and_not_kept),
+        cmocka_unit_test(test_refusals_at_and_below_messages_have_the_shape_of_its_api),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,7 +212,6 @@ void anthropic_count_tokens(struct request *request, const json_t *body)
     struct wish wish;
     const uint32_t *ids;
     uint32_t count = 0;
-    request->dialect = &anthropic_message;      /* for refusals */
     wish_begin(&wish, request->door);
     if (read_talk(&fields, &wish, &source)) {
         (void)prompt_source_encode(&request->door->model, &source, &ids, &count);
