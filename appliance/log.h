@@ -11,7 +11,7 @@
 
 enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* "keeper", "core" or "worker"; a string constant. */
+/* "keeper", "core", "worker" or "door"; a string constant. */
 void log_role(const char *role);
 /* "worker", or "worker-2" where there are several. */
 void log_role_worker(uint32_t engine, uint32_t engines);

@@ -129,7 +129,7 @@ class Door:
         if self.process.poll() is not None:
             self.reader.join(HANG_S)
         for line in list(self.lines):
-            match = re.search(r"listening on port (\d+)$", line)
+            match = re.search(r"door info .*listening door\.listen=127\.0\.0\.1:(\d+)$", line)
             if match:
                 return int(match.group(1))
         assert self.process.poll() is None, "the door ended\n" + "\n".join(self.lines)

@@ -31,7 +31,7 @@ class Door:
                                         stdin=subprocess.DEVNULL)
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
-            match = re.search(r"listening on port (\d+)", line)
+            match = re.search(r"listening door\.listen=127\.0\.0\.1:(\d+)", line)
             if match:
                 self.port = int(match.group(1))
                 break

@@ -172,7 +172,7 @@ def test_a_door_whose_log_is_a_file_says_what_there_is_to_say():
             assert door.poll() is None, door.returncode
             log.seek(0)
             return text in log.read()
-        wait_for(lambda: has_said("listening on port"), "the door listens")
+        wait_for(lambda: has_said("listening door.listen=127.0.0.1:"), "the door listens")
         door.send_signal(signal.SIGHUP)
         wait_for(lambda: has_said("SIGHUP"), "it says what it makes of a SIGHUP")
         door.terminate()

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "appliance/log.h"
 #include "tools/door/endpoint.h"
 #include "tools/door/listener.h"
 #include "tools/door/program.h"
@@ -379,7 +380,7 @@ bool http_begin(struct door *door)
         door->http != NULL ? MHD_get_daemon_info(door->http, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     if (info == NULL || epoll_ctl(door->epoll, EPOLL_CTL_ADD, info->epoll_fd, &event) != 0) {
-        fprintf(stderr, "agentix-door: libmicrohttpd does not start\n");
+        log_event(LOG_ERROR, "libmicrohttpd does not start");
         return false;
     }
     return true;

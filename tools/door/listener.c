@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "appliance/boot/inherited.h"
+#include "appliance/log.h"
 #include "config/address.h"
 
 #define BACKLOG 1024
@@ -29,7 +29,8 @@ static int listen_at(const struct sockaddr_storage *at, socklen_t bytes)
     return handle;
 }
 
-static void print_port(int handle, const char *how)
+/* As the appliance does. Port 0 let the kernel choose one. */
+static void tell_address(int handle, const char *text, const char *how)
 {
     struct sockaddr_storage at;
     socklen_t bytes = sizeof at;
@@ -37,7 +38,8 @@ static void print_port(int handle, const char *how)
     bool is_ipv4 = at.ss_family == AF_INET;
     uint16_t port = is_ipv4 ? ((struct sockaddr_in *)&at)->sin_port
                             : ((struct sockaddr_in6 *)&at)->sin6_port;
-    fprintf(stderr, "agentix-door: %son port %u\n", how, ntohs(port));
+    log_event(LOG_INFO, "%slistening door.listen=%.*s:%u", how,
+              (int)(strrchr(text, ':') - text), text, ntohs(port));
 }
 
 int listener_open(const char *text)
@@ -45,25 +47,25 @@ int listener_open(const char *text)
     struct config_address address;
     struct sockaddr_storage at;
     if (config_address_parse(text, &address) != STATUS_OK) {
-        fprintf(stderr, "agentix-door: door.listen = %s: this is no address\n", text);
+        log_event(LOG_ERROR, "door.listen = %s: this is no address", text);
         return -1;
     }
     socklen_t bytes = config_address_to_socket(&address, &at);
     int handle = inherited_take((const struct sockaddr *)&at, BACKLOG);
     if (handle >= 0) {
-        print_port(handle, "a socket was handed over: listening ");
+        tell_address(handle, text, "a socket was handed over: ");
         return handle;
     }
     if (inherited_count() > 0) {
-        fprintf(stderr, "agentix-door: no socket that was handed over is that of door.listen\n");
+        log_event(LOG_WARN, "no socket that was handed over is that of door.listen");
     }
     handle = listen_at(&at, bytes);
     if (handle < 0) {
-        fprintf(stderr, "agentix-door: door.listen = %s: cannot listen: %s%s\n", text,
-                strerror(errno), errno != EADDRINUSE ? "" : "; another door or program has it "
-                "(ss -ltnp shows which): stop that one, or set another address here");
+        log_event(LOG_ERROR, "door.listen = %s: cannot listen: %s%s", text, strerror(errno),
+                  errno != EADDRINUSE ? "" : "; another door or program has it (ss -ltnp shows "
+                  "which): stop that one, or set another address here");
     } else {
-        print_port(handle, "listening ");
+        tell_address(handle, text, "");
     }
     return handle;
 }

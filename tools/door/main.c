@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 
 #include "appliance/boot/version.h"
+#include "appliance/log.h"
 #include "tools/agx/chat/conversation.h"
 #include "tools/command_line.h"
 #include "tools/door/api/responses.h"
@@ -180,8 +181,8 @@ static bool goes_on(struct door *door)
 {
     if (reload_signals) {
         reload_signals = 0;
-        fprintf(stderr, "agentix-door: SIGHUP: options and tokens are read at the start; restart "
-                "the door, open requests have door.drain to end\n");
+        log_event(LOG_WARN, "SIGHUP: options and tokens are read at the start; restart the door, "
+                  "open requests have door.drain to end");
     }
     if (stop_signals == 0) {
         return true;
@@ -238,6 +239,7 @@ int main(int argc, char **argv)
         print_plan(&door);
         return EXIT_COMPLETE;
     }
+    log_role("door");
     handle_signals();
     door.epoll = epoll_create1(EPOLL_CLOEXEC);
     door.now_us = clock_us();

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -21,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "appliance/log.h"
 #include "appliance/seal/rights.h"
 #include "appliance/seal/rules.h"
 
@@ -55,7 +55,7 @@ static const struct filter_rule rules[] = {
 
 static bool refuse(const char *what)
 {
-    fprintf(stderr, "agentix-door: %s: %s\n", what, strerror(errno));
+    log_event(LOG_ERROR, "not sealed: %s: %s", what, strerror(errno));
     return false;
 }
 
@@ -78,10 +78,10 @@ static bool fix_limits(const struct door *door)
     rlim_t descriptors = DESCRIPTORS_OWN + door->options.door_connections.number +
                          (rlim_t)door->domains_count * door->uplinks_count;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){descriptors, descriptors}) != 0) {
-        fprintf(stderr, "agentix-door: door.connections = %llu: needs %llu descriptors, and the "
-                "system allows fewer: raise the limit (ulimit -n)\n",
-                (unsigned long long)door->options.door_connections.number,
-                (unsigned long long)descriptors);
+        log_event(LOG_ERROR, "door.connections = %llu: needs %llu descriptors, and the system "
+                  "allows fewer: raise the limit (ulimit -n)",
+                  (unsigned long long)door->options.door_connections.number,
+                  (unsigned long long)descriptors);
         return false;
     }
     return setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0;
@@ -94,7 +94,7 @@ bool seal(const struct door *door)
         return refuse("no random numbers");
     }
     if (!IS_SEALED) {
-        fprintf(stderr, "agentix-door: not sealed: a build with sanitizers\n");
+        log_event(LOG_WARN, "not sealed: a build with sanitizers");
         return true;
     }
     if (!fix_limits(door)) {

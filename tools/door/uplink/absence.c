@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "appliance/log.h"
+
 /*
  * What: tries come every half second and causes seldom change, so only a change is a line. Clients
  * are told the cause; the log says where the appliance was looked for, too.
@@ -70,9 +72,9 @@ void absence_note(const struct door *door, struct domain *domain, enum agx_resul
     }
     if (strcmp(text, domain->absence) != 0) {
         memcpy(domain->absence, text, sizeof text);
-        fprintf(stderr, "agentix-door: the appliance %s: %s: %s%s\n",
-                is_refused ? "refuses the door" : "cannot be reached", door->appliance, text,
-                hint_of(domain, result, cause));
+        log_event(LOG_WARN, "the appliance %s: %s: %s%s",
+                  is_refused ? "refuses the door" : "cannot be reached", door->appliance, text,
+                  hint_of(domain, result, cause));
     }
 }
 
@@ -81,6 +83,6 @@ void absence_end(const struct door *door, struct domain *domain)
     end_refusal(domain);
     if (domain->absence[0] != '\0') {
         domain->absence[0] = '\0';
-        fprintf(stderr, "agentix-door: the appliance is reached again: %s\n", door->appliance);
+        log_event(LOG_INFO, "the appliance is reached again: %s", door->appliance);
     }
 }

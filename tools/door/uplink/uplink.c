@@ -22,11 +22,11 @@
 #include "tools/door/uplink/uplink.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "appliance/log.h"
 #include "tools/door/uplink/absence.h"
 #include "tools/door/uplink/call.h"
 #include "tools/door/uplink/choice.h"
@@ -162,9 +162,9 @@ static bool is_ours(struct door *door, struct uplink *uplink, const struct agx_e
         return true;
     }
     if (!door->is_other) {
-        fprintf(stderr, "agentix-door: the appliance serves another model: its %s is not that of "
-                "model.path here (it has \"%s\", here is \"%s\"); requests are refused\n",
-                difference, welcome->model, door->model.name);
+        log_event(LOG_ERROR, "the appliance serves another model: its %s is not that of model.path "
+                  "here (it has \"%s\", here is \"%s\"); requests are refused", difference,
+                  welcome->model, door->model.name);
     }
     door->is_other = true;
     give_up(door, uplink);
