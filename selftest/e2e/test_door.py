@@ -380,6 +380,9 @@ def test_tokens_are_asked_for_and_stand_for_keys_of_trust_domains():
                 answer = d.post(CHAT, chat("Hello"), headers)
                 assert answer.status == 401 and answer.error[0] == "authentication_error"
                 assert answer.headers["WWW-Authenticate"] == "Bearer"
+            wait_for(lambda: sum("door warn refused request from=127.0.0.1 path=%s: " % CHAT in line
+                                 for line in d.lines) == 4, "the log says who was refused")
+            assert not [line for line in d.lines if "wrong-token" in line]
             named = {"X-Agentix-Program": "same name"}
             assert d.right(CHAT, chat("Hello"), dict(named, **bearer("token-of-first")))
             other = dict(named, **{"X-Api-Key": "token-of-second"})
@@ -428,6 +431,10 @@ def test_a_key_that_is_withdrawn_takes_its_own_tokens_away_and_no_others():
                 assert d.ask("GET", "/health").status == 200
                 wait_for(lambda: any("does not accept the key '%s'" % gone in line
                                      for line in d.lines), "the log names the key")
+                # Of the requests of a second some have a line.
+                wait_for(lambda: has_status(d, bearer("token-of-" + gone), 401) and
+                         any("path=%s key=%s: " % (CHAT, gone) in line for line in d.lines),
+                         "and who was refused for it")
                 take_up(KEYS)
                 wait_for(lambda: has_status(d, bearer("token-of-" + gone), 200), gone + " is back")
             take_up(other)

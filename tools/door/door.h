@@ -131,6 +131,7 @@ struct request {
     struct MHD_Connection *connection;
     int descriptor;
     bool is_suspended, is_watched, has_left;
+    bool is_known;                      /* by its token: `domain` is that of the client */
     const struct endpoint *endpoint;
     const struct dialect *dialect;      /* NULL: what is refused is said as OpenAI's chat does */
     struct domain *domain;
@@ -211,6 +212,7 @@ struct door {
     uint64_t connects_us;               /* no uplink is tried before */
     bool calls_wait;                    /* some choice does (choice.waits) */
     uint64_t turns;                     /* that choices have got, which wait for their program */
+    uint32_t unauthorized;              /* requests since request_tell_refusals() */
     bool is_other;                      /* the appliance serves another model than `model` */
     bool drains;                        /* no more clients are let in, until then: */
     uint64_t drain_end_us;

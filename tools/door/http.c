@@ -14,8 +14,10 @@
  */
 #include "tools/door/http.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,7 +262,7 @@ static bool admit(struct request *request)
     for (uint32_t i = 0; given != NULL && i < door->tokens_count; i++) {
         if (is_same(given, door->tokens[i].text)) {
             request->domain = door->tokens[i].domain;
-            return true;
+            return request->is_known = true;
         }
     }
     return request_refuse(request, 401, NULL, "this server needs a bearer token that it knows");
@@ -357,6 +359,21 @@ static void on_completed(void *self, struct MHD_Connection *connection, void **c
 const char *http_header(const struct request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+void http_peer(const struct request *request, char text[HTTP_PEER_BYTES])
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *at = info != NULL ? info->client_addr : NULL;
+    bool is_ipv4 = at != NULL && at->sa_family == AF_INET;
+    bool is_ipv6 = at != NULL && at->sa_family == AF_INET6;
+    const void *ip = is_ipv4 ? (const void *)&((const struct sockaddr_in *)at)->sin_addr
+                             : (const void *)&((const struct sockaddr_in6 *)at)->sin6_addr;
+    memcpy(text, "?", 2);
+    if (is_ipv4 || is_ipv6) {
+        (void)inet_ntop(at->sa_family, ip, text, HTTP_PEER_BYTES);
+    }
 }
 
 /* ---- the daemon ------------------------------------------------------------------------------ */

@@ -12,6 +12,9 @@ int http_wait_ms(const struct door *door);
 void http_wake(struct request *request);
 /* The value of a header, or NULL. */
 const char *http_header(const struct request *request, const char *name);
+/* The address of its client, without the port; "?": it has none. */
+#define HTTP_PEER_BYTES 48
+void http_peer(const struct request *request, char text[HTTP_PEER_BYTES]);
 /* Accepts no connection any more; those that are open close with their next answer. */
 void http_drain(struct door *door);
 /* Ends all requests. */

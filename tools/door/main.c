@@ -206,6 +206,7 @@ static int serve(struct door *door)
         if (door->now_us >= tick_us) {
             tick_us = door->now_us + TICK_US;
             programs_run(door);
+            request_tell_refusals(door);
         }
     }
     http_end(door);

@@ -2,8 +2,13 @@
 /* What: why a request is refused, and the status and words that say so (tools/door/request.h). */
 #include <stdio.h>
 
+#include "appliance/log.h"
 #include "config/base/status.h"
+#include "tools/door/endpoint.h"
+#include "tools/door/http.h"
 #include "tools/door/request.h"
+
+#define LINES_MAX 8                     /* between two calls of request_tell_refusals() */
 
 static const char *type_of(uint32_t status)
 {
@@ -24,6 +29,29 @@ static void keep_ascii(char *text)
     }
 }
 
+/* Who was refused, and never with which token. Strangers bring about a few lines a second at most,
+ * and the number of the others. */
+static void tell_unauthorized(const struct request *request)
+{
+    char peer[HTTP_PEER_BYTES];
+    const struct config_key *key = request->is_known ? request->domain->key : NULL;
+    if (request->door->unauthorized++ < LINES_MAX) {
+        http_peer(request, peer);
+        log_event(LOG_WARN, "refused request from=%s path=%s%s%.*s: %s", peer,
+                  request->endpoint->path, key != NULL ? " key=" : "", CONFIG_KEY_NAME_BYTES,
+                  key != NULL ? key->id : "", request->refusal.text);
+    }
+}
+
+void request_tell_refusals(struct door *door)
+{
+    if (door->unauthorized > LINES_MAX) {
+        log_event(LOG_WARN, "refused %u more requests: no token that is known, or one whose key is "
+                  "refused", door->unauthorized - LINES_MAX);
+    }
+    door->unauthorized = 0;
+}
+
 bool request_refuse(struct request *request, uint32_t status, const char *param, const char *text)
 {
     struct refusal *refusal = &request->refusal;
@@ -35,6 +63,9 @@ bool request_refuse(struct request *request, uint32_t status, const char *param,
         keep_ascii(refusal->param);
         keep_ascii(refusal->text);
         request->door->stats.refused++;
+        if (status == 401) {
+            tell_unauthorized(request);
+        }
     }
     return false;
 }

@@ -20,6 +20,9 @@ void request_free(struct request *request);
 /* The client is gone. */
 void request_leave(struct request *request);
 
+/* Once a second: the number of requests that were refused without a line of the log each. */
+void request_tell_refusals(struct door *door);
+
 /* ---- what reading a request calls ------------------------------------------------------------ */
 
 /* Keeps the name that the client gave to the model, as far as there is room. */

@@ -61,6 +61,12 @@ const char *http_header(const struct request *request, const char *name)
     return NULL;
 }
 
+void http_peer(const struct request *request, char text[HTTP_PEER_BYTES])
+{
+    (void)request;
+    memcpy(text, "peer", 5);
+}
+
 #endif
 
 /* Of the requests that follow. */
