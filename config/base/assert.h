@@ -22,4 +22,5 @@
 
 /* Writes "file:line: assertion failed: condition" to descriptor 2 and ends the process by SIGILL.
  * Unit tests replace it (selftest/unit/test.h) so that refusals by assertion are tested too. */
+__attribute__((cold))               /* so that the code of failures lies apart from what runs */
 _Noreturn void assert_failed(const char *condition, const char *file, int line);
