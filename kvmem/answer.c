@@ -86,12 +86,8 @@ static bool find_partial(const struct kvmem *kv, struct kvmem_answer *answer,
                          const uint32_t *tokens, uint32_t count)
 {
     struct kvmem_name name = kvmem_name_begin(kv, answer->salt, last_found(kv, answer));
-    uint32_t longest = KVMEM_BLOCK_NONE;
-    while (name.fill + 1 < kv->settings.block_tokens && name.fill + 1 < count) {
-        kvmem_name_extend(&name, tokens + name.fill, 1);
-        uint32_t block = kvmem_name_find(kv, &name);
-        longest = block != KVMEM_BLOCK_NONE ? block : longest;
-    }
+    uint32_t most = lesser(kv->settings.block_tokens, count) - 1;
+    uint32_t longest = kvmem_name_find_longest(kv, &name, tokens, most);
     answer->is_under_way = is_under_way(kv, longest);
     if (answer->is_under_way || longest == KVMEM_BLOCK_NONE) {
         return false;

@@ -185,7 +185,15 @@ struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t bef
 uint32_t kvmem_name_find_declared(const struct kvmem *kv, uint64_t salt, uint32_t before,
                                   const uint32_t *tokens);
 /* The name with the next `count` of its tokens. */
-void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count);
+static inline void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens,
+                                     uint32_t count)
+{
+    if (name->fill == 0) {
+        name->tokens = tokens;
+    }
+    ASSERT(tokens == name->tokens + name->fill);
+    name->fill += count;
+}
 uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name);
 /* Number of leading tokens of this name whose KV the block holds. */
 uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
@@ -193,6 +201,9 @@ uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
 /* The block that has this name, on either tier, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name);
+/* Of the blocks that have a name of the first 1 to `most` tokens, that of the longest name. */
+uint32_t kvmem_name_find_longest(const struct kvmem *kv, struct kvmem_name *name,
+                                 const uint32_t *tokens, uint32_t most);
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
 /* Names the block of the device. `copy` is the block of the host that has this name, and loses it;
  * or KVMEM_BLOCK_NONE. */

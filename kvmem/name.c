@@ -94,16 +94,8 @@ uint32_t kvmem_name_find_declared(const struct kvmem *kv, uint64_t salt, uint32_
     return kvmem_name_find(kv, &name);
 }
 
-void kvmem_name_extend(struct kvmem_name *name, const uint32_t *tokens, uint32_t count)
-{
-    if (name->fill == 0) {
-        name->tokens = tokens;
-    }
-    ASSERT(tokens == name->tokens + name->fill);
-    name->fill += count;
-}
-
-uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
+/* Inline, as the look-up is: a name that grows token by token is hashed and looked up for each. */
+static inline uint32_t hash_of(const struct kvmem *kv, struct kvmem_name *name)
 {
     const uint64_t *keys = kv->hash_keys;
     const uint64_t *token_keys = keys + KVMEM_NAME_KEYS;
@@ -120,6 +112,11 @@ uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
     name->sum = sum;
     name->summed = name->fill;
     return (uint32_t)(sum >> 32);
+}
+
+uint32_t kvmem_name_hash(const struct kvmem *kv, struct kvmem_name *name)
+{
+    return hash_of(kv, name);
 }
 
 uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block)
@@ -145,13 +142,30 @@ bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uin
            memcmp(tokens_of(kv, block), name->tokens, name->fill * sizeof(uint32_t)) == 0;
 }
 
-uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name)
+static inline uint32_t find(const struct kvmem *kv, struct kvmem_name *name)
 {
-    uint32_t block = *head_of(kv, kvmem_name_hash(kv, name));
+    uint32_t block = *head_of(kv, hash_of(kv, name));
     while (block != KVMEM_BLOCK_NONE && !kvmem_name_is_of(kv, name, block)) {
         block = kv->blocks[block].chain_next;
     }
     return block;
+}
+
+uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name)
+{
+    return find(kv, name);
+}
+
+uint32_t kvmem_name_find_longest(const struct kvmem *kv, struct kvmem_name *name,
+                                 const uint32_t *tokens, uint32_t most)
+{
+    uint32_t longest = KVMEM_BLOCK_NONE;
+    while (name->fill < most) {
+        kvmem_name_extend(name, tokens + name->fill, 1);
+        uint32_t block = find(kv, name);
+        longest = block != KVMEM_BLOCK_NONE ? block : longest;
+    }
+    return longest;
 }
 
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block)
@@ -166,7 +180,7 @@ struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block)
 static void insert(struct kvmem *kv, uint32_t block, struct kvmem_name *name, uint64_t identity)
 {
     struct kvmem_block *named = &kv->blocks[block];
-    uint32_t hash = kvmem_name_hash(kv, name);
+    uint32_t hash = hash_of(kv, name);
     uint32_t *head = head_of(kv, hash);
     ASSERT(named->fill == 0);
     named->hash = hash;
