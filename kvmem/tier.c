@@ -68,31 +68,38 @@ static uint8_t *free_of_cluster(struct kvmem *kv, uint32_t block)
     return &kv->cluster_free[block / KVMEM_CLUSTER];
 }
 
+/* A stretch of neighbours, each linked to the next, comes to the head. */
+static void list_prepend(struct kvmem *kv, struct kvmem_list *list, uint32_t first, uint32_t last)
+{
+    *(list->head != KVMEM_BLOCK_NONE ? &kv->blocks[list->head].prev : &list->tail) = last;
+    kv->blocks[first].prev = KVMEM_BLOCK_NONE;
+    kv->blocks[last].next = list->head;
+    list->head = first;
+    list->count += last - first + 1;
+}
+
 /* The cluster is free whole only now: its blocks come to follow each other. */
 static void cluster_join(struct kvmem *kv, uint32_t block)
 {
-    uint32_t first = block / KVMEM_CLUSTER * KVMEM_CLUSTER;
-    for (uint32_t i = KVMEM_CLUSTER; i-- > 0;) {
-        list_remove(kv, &kv->device.free, first + i);
-        list_insert(kv, &kv->device.whole, KVMEM_BLOCK_NONE, first + i);
+    uint32_t first = block / KVMEM_CLUSTER * KVMEM_CLUSTER, last = first + KVMEM_CLUSTER - 1;
+    for (uint32_t i = first; i <= last; i++) {
+        list_remove(kv, &kv->device.free, i);
+        kv->blocks[i].prev = i - 1;
+        kv->blocks[i].next = i + 1;
     }
+    list_prepend(kv, &kv->device.whole, first, last);
 }
 
 /* The cluster is free whole, and no more so: all its blocks leave that list as one stretch. */
 static void cluster_part(struct kvmem *kv, uint32_t block)
 {
-    struct kvmem_list *whole = &kv->device.whole, *free = &kv->device.free;
-    struct kvmem_block *first = &kv->blocks[block / KVMEM_CLUSTER * KVMEM_CLUSTER];
-    struct kvmem_block *last = first + KVMEM_CLUSTER - 1;
-    uint32_t head = (uint32_t)(first - kv->blocks), tail = (uint32_t)(last - kv->blocks);
-    *(first->prev != KVMEM_BLOCK_NONE ? &kv->blocks[first->prev].next : &whole->head) = last->next;
-    *(last->next != KVMEM_BLOCK_NONE ? &kv->blocks[last->next].prev : &whole->tail) = first->prev;
-    *(free->head != KVMEM_BLOCK_NONE ? &kv->blocks[free->head].prev : &free->tail) = tail;
-    first->prev = KVMEM_BLOCK_NONE;
-    last->next = free->head;
-    free->head = head;
+    struct kvmem_list *whole = &kv->device.whole;
+    uint32_t first = block / KVMEM_CLUSTER * KVMEM_CLUSTER, last = first + KVMEM_CLUSTER - 1;
+    uint32_t before = kv->blocks[first].prev, after = kv->blocks[last].next;
+    *(before != KVMEM_BLOCK_NONE ? &kv->blocks[before].next : &whole->head) = after;
+    *(after != KVMEM_BLOCK_NONE ? &kv->blocks[after].prev : &whole->tail) = before;
     whole->count -= KVMEM_CLUSTER;
-    free->count += KVMEM_CLUSTER;
+    list_prepend(kv, &kv->device.free, first, last);
 }
 
 void kvmem_tier_release(struct kvmem *kv, uint32_t block)
