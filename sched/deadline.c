@@ -17,7 +17,9 @@ void sched_deadline_push(struct sched *sched, const struct call *call)
 
 void sched_deadline_remove(struct sched *sched, const struct call *call)
 {
-    heap_remove(&sched->deadlines, call->slot);
+    if (call->deadline_us != UINT64_MAX) {
+        heap_remove(&sched->deadlines, call->slot);
+    }
 }
 
 struct call *sched_deadline_first(const struct sched *sched)
