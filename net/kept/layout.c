@@ -19,7 +19,7 @@
 #include "net/kept/replies.h"
 #include "net/kept/workflows.h"
 
-#define LAYOUT         9u
+#define LAYOUT         10u
 #define REPLIES_LAYOUT 2u
 
 uint64_t net_replies_layout(void)
