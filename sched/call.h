@@ -16,6 +16,15 @@ static inline struct call *sched_call_or_null(const struct sched *sched, uint32_
     return slot != CALL_NONE ? sched_call(sched, slot) : NULL;
 }
 
+/* Asks for the memory of a record: it is needed soon, and has not been touched for long. */
+static inline void sched_expect(const void *record, uint64_t bytes)
+{
+    const uint8_t *at = record;
+    for (uint64_t i = 0; i < bytes; i += ARENA_ALIGN_BYTES) {
+        __builtin_prefetch(at + i, 1);
+    }
+}
+
 /* The engine that serves an admitted call. */
 static inline struct sched_engine *sched_engine_of(const struct sched *sched,
                                                    const struct call *call)

@@ -152,6 +152,21 @@ uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const ui
     return index;
 }
 
+void sched_program_expect(const struct sched *sched, uint64_t domain, const uint8_t *id)
+{
+    uint32_t index = sched_program_find(sched, domain, id);
+    if (index == SCHED_PROGRAM_NONE) {
+        return;
+    }
+    sched_expect(&sched->programs[index], sizeof sched->programs[index]);
+    sched_expect(&sched->kept[index], sizeof sched->kept[index]);
+    const struct call *newest = sched_member_any_call(sched, index);
+    if (newest != NULL) {
+        sched_expect(newest, CALL_HOT_BYTES);
+        __builtin_prefetch(newest->tokens);
+    }
+}
+
 /* The entry must be idle. */
 static void forget(struct sched *sched, uint32_t index, enum event_kind why, uint64_t now_us)
 {

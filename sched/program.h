@@ -9,6 +9,8 @@ void sched_program_init(struct sched *sched, struct arena *arena, struct arena *
 void sched_program_take_up(struct sched *sched, uint64_t now_us);
 /* O(chain), or SCHED_PROGRAM_NONE. */
 uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const uint8_t *id);
+/* A call of the program comes soon: prefetches what that touches. O(chain + engines). */
+void sched_program_expect(const struct sched *sched, uint64_t domain, const uint8_t *id);
 /* Finds it or makes it; a full table gives up the longest idle program of the account that has most
  * beyond its minimum. An idle program is young again. BUSY_PROGRAMS: those all have open calls. */
 MUST_CHECK enum status sched_program_start(struct sched *sched, uint64_t domain,

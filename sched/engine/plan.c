@@ -182,10 +182,7 @@ static void expect_next(const struct sched_engine *engine, const struct call *ca
 {
     const struct call *next = sched_queue_next(engine, call);
     if (next != NULL) {
-        const uint8_t *at = (const uint8_t *)next;
-        for (uint32_t i = 0; i < CALL_HOT_BYTES; i += ARENA_ALIGN_BYTES) {
-            __builtin_prefetch(at + i, 1);
-        }
+        sched_expect(next, CALL_HOT_BYTES);
         kvmem_expect(engine->kv, call->links[CALL_LIST_ALL].next);
     }
 }
