@@ -151,12 +151,15 @@ void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *l
 void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings);
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena);
 
-/* Device blocks that kvmem_commit() can hand out now: free and cached ones. */
-uint32_t kvmem_available(const struct kvmem *kv);
 /* Device blocks that hold nothing. */
 static inline uint32_t kvmem_free(const struct kvmem *kv)
 {
     return kv->device.free.count + kv->device.whole.count;
+}
+/* Device blocks that kvmem_commit() can hand out now: free and cached ones. */
+static inline uint32_t kvmem_available(const struct kvmem *kv)
+{
+    return kvmem_free(kv) + kv->device.cached_count[false] + kv->device.cached_count[true];
 }
 /* Device blocks that kvmem_commit() can hand out and no waiting call has asked for. */
 static inline uint32_t kvmem_spare(const struct kvmem *kv)

@@ -186,11 +186,6 @@ void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct 
     reset(kv);
 }
 
-uint32_t kvmem_available(const struct kvmem *kv)
-{
-    return kvmem_free(kv) + kv->device.cached_count[false] + kv->device.cached_count[true];
-}
-
 uint32_t kvmem_owned(const struct kvmem *kv)
 {
     return kv->device.count - kvmem_available(kv);

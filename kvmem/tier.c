@@ -21,7 +21,7 @@
 
 #define SLACK 8     /* an account within its minimum stays so until it is above by this part */
 
-static void list_remove(struct kvmem *kv, struct kvmem_list *list, uint32_t block)
+static inline void list_remove(struct kvmem *kv, struct kvmem_list *list, uint32_t block)
 {
     struct kvmem_block *entry = &kv->blocks[block];
     ASSERT(list->count > 0);
@@ -42,7 +42,8 @@ static void list_remove(struct kvmem *kv, struct kvmem_list *list, uint32_t bloc
 }
 
 /* After `before`; NONE: at the head. */
-static void list_insert(struct kvmem *kv, struct kvmem_list *list, uint32_t before, uint32_t block)
+static inline void list_insert(struct kvmem *kv, struct kvmem_list *list, uint32_t before,
+                               uint32_t block)
 {
     struct kvmem_block *entry = &kv->blocks[block];
     uint32_t *from_before = before != KVMEM_BLOCK_NONE ? &kv->blocks[before].next : &list->head;
