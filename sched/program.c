@@ -29,6 +29,7 @@
 #include "sched/engine/active/active.h"
 #include "sched/engine/member.h"
 #include "sched/engine/need.h"
+#include "sched/engine/queue.h"
 #include "sched/kept.h"
 #include "sched/key.h"
 #include "sched/levels.h"
@@ -152,6 +153,19 @@ uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const ui
     return index;
 }
 
+/* The call that comes stands after this one in their queue, and shares its job and its prompt's
+ * beginning, where programs are jobs. */
+static void expect_beside(const struct sched *sched, const struct call *newest)
+{
+    const struct call *next = sched_queue_next(sched_engine_of(sched, newest), newest);
+    sched_expect(newest, CALL_HOT_BYTES);
+    sched_expect(newest->tokens, 1);
+    sched_expect(sched_job_of(sched, newest), sizeof(struct sched_job));
+    if (next != NULL) {
+        sched_expect(next->links, sizeof next->links);
+    }
+}
+
 void sched_program_expect(const struct sched *sched, uint64_t domain, const uint8_t *id)
 {
     uint32_t index = sched_program_find(sched, domain, id);
@@ -162,8 +176,7 @@ void sched_program_expect(const struct sched *sched, uint64_t domain, const uint
     sched_expect(&sched->kept[index], sizeof sched->kept[index]);
     const struct call *newest = sched_member_any_call(sched, index);
     if (newest != NULL) {
-        sched_expect(newest, CALL_HOT_BYTES);
-        __builtin_prefetch(newest->tokens);
+        expect_beside(sched, newest);
     }
 }
 
