@@ -177,10 +177,11 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
 }
 
 /* The walk soon comes to the call after this one: its memory is asked for while this one's is
- * worked on. */
+ * worked on. So are the tokens that this one feeds next. */
 static void expect_next(const struct sched_engine *engine, const struct call *call)
 {
     const struct call *next = sched_queue_next(engine, call);
+    sched_expect(call->tokens + call->kv_tokens, sizeof *call->tokens);
     if (next != NULL) {
         sched_expect(next, CALL_HOT_BYTES);
         kvmem_expect(engine->kv, call->links[CALL_LIST_ALL].next);
