@@ -86,8 +86,8 @@ static bool find_partial(const struct kvmem *kv, struct kvmem_answer *answer,
                          const uint32_t *tokens, uint32_t count)
 {
     struct kvmem_name name = kvmem_name_begin(kv, answer->salt, last_found(kv, answer));
-    uint32_t most = lesser(kv->settings.block_tokens, count) - 1;
-    uint32_t longest = kvmem_name_find_longest(kv, &name, tokens, most);
+    uint32_t below = lesser(kv->settings.block_tokens, count);
+    uint32_t longest = kvmem_name_find_longest(kv, &name, tokens, below);
     answer->is_under_way = is_under_way(kv, longest);
     if (answer->is_under_way || longest == KVMEM_BLOCK_NONE) {
         return false;

@@ -201,9 +201,9 @@ uint32_t kvmem_name_common(const struct kvmem *kv, const struct kvmem_name *name
 bool kvmem_name_is_of(const struct kvmem *kv, const struct kvmem_name *name, uint32_t block);
 /* The block that has this name, on either tier, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name);
-/* Of the blocks that have a name of the first 1 to `most` tokens, that of the longest name. */
+/* Of the blocks that have a name of the first tokens, fewer than `below`: that of the longest. */
 uint32_t kvmem_name_find_longest(const struct kvmem *kv, struct kvmem_name *name,
-                                 const uint32_t *tokens, uint32_t most);
+                                 const uint32_t *tokens, uint32_t below);
 struct kvmem_name kvmem_name_of(const struct kvmem *kv, uint32_t block);
 /* Names the block of the device. `copy` is the block of the host that has this name, and loses it;
  * or KVMEM_BLOCK_NONE. */

@@ -157,10 +157,10 @@ uint32_t kvmem_name_find(const struct kvmem *kv, struct kvmem_name *name)
 }
 
 uint32_t kvmem_name_find_longest(const struct kvmem *kv, struct kvmem_name *name,
-                                 const uint32_t *tokens, uint32_t most)
+                                 const uint32_t *tokens, uint32_t below)
 {
     uint32_t longest = KVMEM_BLOCK_NONE;
-    while (name->fill < most) {
+    while (name->fill + 1 < below) {
         kvmem_name_extend(name, tokens + name->fill, 1);
         uint32_t block = find(kv, name);
         longest = block != KVMEM_BLOCK_NONE ? block : longest;
