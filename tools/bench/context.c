@@ -3,18 +3,19 @@
  * What: speed of decode far into a context, where keys and values are most of what is read.
  *
  *     bench-context MODEL.gguf [--context N] [--calls N] [--kv f16|f32|q8] [--beside f16|f32|q8]
- *                   [--block-tokens N] [--scattered] [--blank] [--threads N] [--simd NAME]
- *                   [--runs N] [--json FILE]
+ *                   [--block-tokens N] [--scattered] [--blank [--shared N]] [--threads N]
+ *                   [--simd NAME] [--runs N] [--json FILE]
  *         for each KV type, tokens/s of all calls together, median (worst to best) of the runs;
  *         what that reads, and the median share of what memory gives, of which a trial precedes
  *         each plan; tokens/s of the prompts. With --beside two types take turns, run by run: then
  *         also the second one's speed over the first one's, median (least to most) of the turns.
  *         --json: appends a line for each type
  *
- * The calls share nothing. Their prompts are computed once, or not at all (--blank: keys and values
- * are zeros, which takes as long to decode); each run decodes the same DECODE_TOKENS behind them. A
- * round reads every packed weight once, and all keys and values so far of each call. A call's KV
- * blocks are neighbours; --scattered: no two of them are.
+ * The calls share nothing, or their first N tokens (--shared), which count once. Their prompts are
+ * computed once, or not at all (--blank: keys and values are zeros, which takes as long to decode);
+ * each run decodes the same DECODE_TOKENS behind them. A round reads every packed weight once, and
+ * all keys and values so far of each call. A call's KV blocks are neighbours; --scattered: no two
+ * of them are.
  */
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ struct bench {
     struct contender contenders[TYPES_MAX];
     uint32_t contenders_count;
     const char *model_path, *simd, *json;
-    uint32_t context, calls, block_tokens, threads, runs;
+    uint32_t context, shared, calls, block_tokens, threads, runs;
     bool is_scattered, is_blank;
     enum kernels_kv_type kv_types[TYPES_MAX];
 };
@@ -136,6 +137,7 @@ static struct decoded decode(struct contender *c)
         for (uint32_t call = 0; call < bench.calls; call++) {
             struct engine_row row = {.tokens_count = 1, .first_position = bench.context + done,
                                      .decode_steps = STEPS, .blocks_first = call * call_blocks(),
+                                     .blocks_shared = bench.shared / bench.block_tokens,
                                      .sampling = greedily};
             *engine_row_add(engine, &row) = next[call];
         }
@@ -174,7 +176,8 @@ static double kv_bytes(enum kernels_kv_type type)
     double head = kernels_kv_key_bytes(type, shape->head_dim) +
                   kernels_kv_value_bytes(type, shape->head_dim);
     double position = head * shape->layers * shape->kv_heads;
-    return position * bench.calls * (bench.context + DECODE_TOKENS / 2);
+    double own = bench.context - bench.shared + DECODE_TOKENS / 2;
+    return position * (bench.shared + bench.calls * own);
 }
 
 static double median(double *values)
@@ -216,10 +219,10 @@ static struct outcome outcome(struct contender *c)
 
 static void print(const struct contender *c, const struct outcome *o)
 {
-    printf("%u calls of %u tokens, KV %s, blocks of %u%s: %.1f tokens/s (%.1f to %.1f), "
+    printf("%u calls of %u tokens, KV %s, blocks of %u%s, %u shared: %.1f tokens/s (%.1f to %.1f), "
            "%.1f GB/s, %.0f %% of the read ceiling, KV %.0f %% of the bytes",
            bench.calls, bench.context, kv_words[c->engine.settings.kv_type], bench.block_tokens,
-           bench.is_scattered ? ", scattered" : "", o->tokens_s, o->least, o->most,
+           bench.is_scattered ? ", scattered" : "", bench.shared, o->tokens_s, o->least, o->most,
            o->bytes_s * 1e-9, o->read_share * 100, 100 * o->kv_share);
     if (!bench.is_blank) {
         printf("; prompts %.0f tokens/s", o->prompt_tokens_s);
@@ -290,6 +293,8 @@ static void parse(int argc, char **argv)
         {"--beside", "TYPE", ARGUMENT_CHOICE, &beside, 0, 0, "a type that takes turns with it"},
         {"--block-tokens", "N", ARGUMENT_U32, &bench.block_tokens, 8, 1024, "of the KV (16)"},
         {"--scattered", NULL, ARGUMENT_FLAG, &bench.is_scattered, 0, 0, "no blocks are neighbours"},
+        {"--shared", "N", ARGUMENT_U32, &bench.shared, 0, 1u << 17,
+         "tokens that all calls begin with (0)"},
         {"--blank", NULL, ARGUMENT_FLAG, &bench.is_blank, 0, 0, "prompts are not computed"},
         {"--threads", "N", ARGUMENT_U32, &bench.threads, 1, THREADS_MAX, "(all CPUs)"},
         {"--simd", "NAME", ARGUMENT_TEXT, &bench.simd, 0, 0, "(the best)"},
@@ -304,6 +309,10 @@ static void parse(int argc, char **argv)
     int code = command_line_parse(&line, argc, argv);
     if (code != ARGUMENT_GO_ON) {
         exit(code);
+    }
+    if (bench.shared > bench.context || bench.shared % bench.block_tokens != 0 ||
+        (bench.shared > 0 && !bench.is_blank)) {
+        fail("--shared is a number of whole blocks, no longer than the context, with --blank");
     }
     bench.contenders_count = beside.chosen == KERNELS_KV_TYPES ? 1 : 2;
     bench.kv_types[0] = (enum kernels_kv_type)kv.chosen;

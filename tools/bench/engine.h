@@ -18,10 +18,11 @@ struct engine {
     struct arena arena;
 };
 
-/* The work of a row. Its KV blocks are those from blocks_first on, each times block_stride. */
+/* The work of a row. Its KV blocks are those from blocks_first on, each times block_stride; the
+ * first blocks_shared of them are those from 0 on, as are those of other rows. */
 struct engine_row {
     uint32_t tokens_count, first_position, decode_steps;
-    uint32_t blocks_first;
+    uint32_t blocks_first, blocks_shared;
     struct call_sampling sampling;
 };
 
@@ -76,7 +77,8 @@ static inline uint32_t *engine_row_add(struct engine *engine, const struct engin
         .sampling = asked->sampling,
     };
     for (uint32_t i = 0; i < step_row(&engine->step, index)->blocks_count; i++) {
-        step_blocks(&engine->step, index)[i] = engine_block(engine, asked->blocks_first + i);
+        uint32_t first = i < asked->blocks_shared ? 0 : asked->blocks_first;
+        step_blocks(&engine->step, index)[i] = engine_block(engine, first + i);
     }
     header->tokens_count += asked->tokens_count;
     return step_tokens(&engine->step) + header->tokens_count - asked->tokens_count;
