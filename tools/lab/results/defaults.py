@@ -87,16 +87,25 @@ def few_row(it, place, of):
             show(mean(of[best])), *ratios, f"{1 / above(of, worst)[0]:.2f}", name(best)]
 
 
-def few(it, runs, quick):
-    tried, seeds = (DEFAULT, *settings(4 if quick else TRIED)), SEEDS[:1] if quick else SEEDS
-    first = runs.each(it.latency, [(*place, one, seeds[0]) for place in it.capacity
+def search(it, runs, drawn, close, seeds):
+    """For each place latencies by setting: all of them by the first seed; and by these seeds the
+    defaults and so many of those that are best by the first."""
+    tried = (DEFAULT, *drawn)
+    first = runs.each(it.latency, [(*place, one, SEEDS[0]) for place in it.capacity
                                    for one in tried])
-    close = [(*place, one) for place in it.capacity for one in
-             (DEFAULT, *sorted(tried[1:], key=lambda one: first[*place, one, seeds[0]])[:CLOSE])]
-    got = runs.each(it.latency, [(*at, seed) for at in close for seed in seeds])
-    return [few_row(it, place, {one: [got[*place, one, seed] for seed in seeds]
-                                if (*place, one) in close else [first[*place, one, seeds[0]]]
-                                for one in tried}) for place in it.capacity]
+    best = {place: (DEFAULT, *sorted(drawn, key=lambda one: first[*place, one, SEEDS[0]])[:close])
+            for place in it.capacity}
+    got = runs.each(it.latency, [(*place, one, seed) for place, near in best.items()
+                                 for one in near for seed in seeds])
+    return ({place: {one: [first[*place, one, SEEDS[0]]] for one in tried} for place in best},
+            {place: {one: [got[*place, one, seed] for seed in seeds] for one in near}
+             for place, near in best.items()})
+
+
+def few(it, runs, quick):
+    first, judged = search(it, runs, settings(4 if quick else TRIED), CLOSE,
+                           SEEDS[:1] if quick else SEEDS)
+    return [few_row(it, place, first[place] | judged[place]) for place in it.capacity]
 
 
 def many_row(place, of):
@@ -106,15 +115,9 @@ def many_row(place, of):
 
 def many(it, runs, quick):
     """The best are known by one seed, and judged by others."""
-    drawn, others = settings(4 if quick else DRAWN), OTHERS[:1] if quick else OTHERS
-    first = runs.each(it.latency, [(*place, one, SEEDS[0]) for place in it.capacity
-                                   for one in drawn])
-    judged = {place: (DEFAULT, *sorted(drawn, key=lambda one: first[*place, one, SEEDS[0]])
-                      [:JUDGED]) for place in it.capacity}
-    got = runs.each(it.latency, [(*place, one, seed) for place, close in judged.items()
-                                 for one in close for seed in others])
-    return [many_row(place, {one: [got[*place, one, seed] for seed in others] for one in close})
-            for place, close in judged.items()]
+    _, judged = search(it, runs, settings(4 if quick else DRAWN), JUDGED,
+                       OTHERS[:1] if quick else OTHERS)
+    return [many_row(place, judged[place]) for place in it.capacity]
 
 
 def fill(page, runs, quick):

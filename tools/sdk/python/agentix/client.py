@@ -189,8 +189,7 @@ class Client:
         pauses = Pauses(patience_s)
         while True:
             try:
-                await self.connected(patience_s)
-                return await self._post(kind, payload)
+                return await self._ask(kind, payload, patience_s)
             except (Lost, Refused) as error:
                 is_final = isinstance(error, Refused) and not error.is_busy
                 pause_s = None if is_final else pauses.next(getattr(error, "retry_ms", 0))
@@ -198,9 +197,10 @@ class Client:
                     raise
                 await asyncio.sleep(pause_s)
 
-    async def _ask(self, kind: int, payload: bytes) -> wire.Fields:
+    async def _ask(self, kind: int, payload: bytes,
+                   patience_s: Optional[float] = None) -> wire.Fields:
         """A request that is answered in order; a break fails it."""
-        await self.connected(self.patience_s)
+        await self.connected(self.patience_s if patience_s is None else patience_s)
         return await self._post(kind, payload)
 
     def _post(self, kind: int, payload: bytes) -> asyncio.Future[wire.Fields]:
