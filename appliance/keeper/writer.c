@@ -45,17 +45,30 @@ bool writer_reap(struct writer_seat *seat, pid_t pid)
     return true;
 }
 
+/* True when it has written all and has ended. One that was killed has not: another one follows. */
+static bool has_written_all(struct writer_seat *seat)
+{
+    int wait_status = 0;
+    if (seat->pid > 0 && waitpid(seat->pid, &wait_status, WNOHANG) != 0) {
+        if (!WIFSIGNALED(wait_status)) {
+            return true;
+        }
+        writer_reap(seat, seat->pid);
+    }
+    if (seat->pid < 0) {
+        start(seat);
+    }
+    return false;
+}
+
 void writer_end(struct writer_seat *seat)
 {
-    bool has_died = seat->pid < 0 || (seat->pid > 0 && waitpid(seat->pid, NULL, WNOHANG) != 0);
-    if (has_died) {
-        start(seat);                /* for what that one has left */
-    }
-    if (seat->pid <= 0) {
+    if (seat->pid == 0) {
         return;
     }
     close(seat->boot->shared.replies_bell[1]);
-    for (uint32_t i = 0; i < END_TRIES && waitpid(seat->pid, NULL, WNOHANG) == 0; i++) {
+    seat->boot->shared.replies_bell[1] = -1;    /* of those that are started here, too */
+    for (uint32_t i = 0; i < END_TRIES && !has_written_all(seat); i++) {
         if (i == END_TRIES - 1) {
             log_event(LOG_WARN, "the disk of limits.replies_file is slow: its writer goes on");
         }

@@ -324,6 +324,20 @@ def test_a_file_that_was_cut_before_its_writer_died_is_written_again():
             expect_known(a, answers)
 
 
+def test_a_writer_that_dies_while_the_keeper_waits_for_it_has_a_successor():
+    with Disk() as disk:
+        a = Appliance(NOISE, disk.file)
+        writer = wait_for(lambda: a.children().get("agentix-writer"), "a writer")
+        with stopped(writer):
+            answers = {1: ask(a, 1).tokens}
+            a.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: list(a.children()) == ["agentix-writer"], "the others are gone")
+            os.kill(writer, signal.SIGKILL)
+        assert a.stop() == 0
+        with Appliance(NOISE, disk.file) as a:
+            expect_known(a, answers)
+
+
 # ---- the end of a call waits for the disk --------------------------------------------------------
 
 SYNC = "limits.replies_sync=yes"
