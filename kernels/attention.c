@@ -6,7 +6,7 @@
  *   order    slots in the lexicographic order of their block tables: slots that begin with the same
  *            KV blocks are neighbours; of one table, slots that see more come first
  *   bundle   neighbours in that order with at least the same first block; cut so that their scores
- *            stay in the L2 cache and every thread has several units
+ *            stay in the L2 cache, every thread has several units, and queries fill whole tiles
  *   kin      neighbouring bundles that begin with the same block
  *   unit     a bundle and a KV head; a thread that is free takes the next one. Units of kin go head
  *            by head, so that all threads read the same keys and values. Units of bundles that
@@ -64,13 +64,25 @@ static void order_insert(struct kernels *k, const struct kernels_slot *slots, ui
     k->attend_order[first] = next;
 }
 
+/* So many rows, or a few less, that their queries fill whole tiles of KERNELS_TILE_QUERIES: each
+ * tile reads all keys and values. */
+static uint32_t whole_tiles(const struct kernels *k, uint64_t rows)
+{
+    uint32_t group = kernels_group(&k->shape);
+    uint32_t least = 1;
+    while (least * group % KERNELS_TILE_QUERIES != 0) {
+        least++;
+    }
+    return (uint32_t)(rows > least ? rows - rows % least : rows);
+}
+
 /* So few that each thread gets four units or more, but at least KERNELS_TOGETHER_MIN queries. */
 static uint32_t bundle_rows_max(const struct kernels *k, uint32_t rows)
 {
     uint32_t wanted = rows * k->shape.kv_heads / (4 * k->threads.active);
     uint32_t least = KERNELS_TOGETHER_MIN / kernels_group(&k->shape);
     wanted = wanted > least ? wanted : least;
-    return wanted > 1 ? lesser(wanted, kernels_bundle_rows(&k->shape)) : 1;
+    return wanted > 1 ? whole_tiles(k, lesser(wanted, kernels_bundle_rows(&k->shape))) : 1;
 }
 
 /* True when there is room for the scores of one more slot. */
@@ -78,8 +90,8 @@ static bool bundle_has_room(const struct kernels *k, const struct kernels_bundle
                             const struct kernels_slot *slot)
 {
     uint32_t tokens = slot->position + 1 > bundle->tokens ? slot->position + 1 : bundle->tokens;
-    uint64_t queries = (uint64_t)(bundle->end - bundle->first + 1) * kernels_group(&k->shape);
-    return queries * kernels_scores_stride(tokens) <= k->scores_floats;
+    uint64_t row_floats = kernels_scores_stride(tokens) * kernels_group(&k->shape);
+    return bundle->end - bundle->first < whole_tiles(k, k->scores_floats / row_floats);
 }
 
 /* Adds the bundle that begins with the slot at `first` of the order. */

@@ -19,6 +19,7 @@
 #define KERNELS_COPY_FLOATS  128u       /* what one turn of the copy takes */
 #define KERNELS_STRETCH      64u        /* tokens that rows attend to at a time */
 #define KERNELS_BUNDLE_ROWS  48u        /* the most that attend together */
+#define KERNELS_TILE_QUERIES 6          /* for which a vector of keys or values is read once */
 
 /* Activations as a product takes them. For weights that are integers: levels, in quantisation
  * blocks of KERNELS_QUANT_COLUMNS, where x[k] of block b is about levels[k] * blocks[b].scale. For

@@ -194,10 +194,10 @@ ALWAYS_INLINE void score_unit(const struct tile *t, const struct run *run, uint3
                               int queries)
 {
     struct unit unit = unit_find(run, index);
-    struct unit_vectors sums[QUERIES_MAX];
+    struct unit_vectors sums[KERNELS_TILE_QUERIES];
     uint32_t pair = 0, pairs = run->a->head_dim / 2;
 #pragma GCC unroll 6
-    for (int i = 0; i < QUERIES_MAX; i++) {
+    for (int i = 0; i < KERNELS_TILE_QUERIES; i++) {
 #pragma GCC unroll 2
         for (int v = 0; v < UNIT_VECTORS; v++) {
             sums[i].at[v] = words_zero();

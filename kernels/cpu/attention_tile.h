@@ -43,7 +43,7 @@ ALWAYS_INLINE vector vector_at(const uint8_t *at, uint64_t index, enum kernels_k
 ALWAYS_INLINE void score_vectors(const struct tile *t, const struct run *run, uint32_t first,
                                  struct form form)
 {
-    vector sums[QUERIES_MAX][VECTORS_MAX];
+    vector sums[KERNELS_TILE_QUERIES][VECTORS_MAX];
     const uint8_t *keys[VECTORS_MAX];
     uint64_t step = run->a->block_tokens;
     uint32_t last = (run->tokens - 1) / VECTOR_LANES;
@@ -120,9 +120,9 @@ ALWAYS_INLINE void weigh_vectors(const struct tile *t, const struct run *run, st
                                  uint32_t lane, struct form form)
 {
     int queries = form.queries, vectors = form.vectors;
-    vector sums[QUERIES_MAX][VECTORS_MAX];
+    vector sums[KERNELS_TILE_QUERIES][VECTORS_MAX];
     uint64_t lanes = kernels_head_lanes(run->a->head_dim);
-    const float *weights[QUERIES_MAX];
+    const float *weights[KERNELS_TILE_QUERIES];
 #pragma GCC unroll 6
     for (int i = 0; i < queries; i++) {
         weights[i] = t->scores[i];
@@ -196,7 +196,7 @@ ALWAYS_INLINE void weigh_form(const struct tile *t, const struct run *run, struc
 static void weigh_levels(const struct tile *t, const struct run *run, struct span span,
                          uint32_t queries)
 {
-    _Alignas(LINE_BYTES) float scaled[QUERIES_MAX][KERNELS_STRETCH];
+    _Alignas(LINE_BYTES) float scaled[KERNELS_TILE_QUERIES][KERNELS_STRETCH];
     struct tile leveled;
     for (uint32_t i = span.first / KERNELS_OCTET; i * KERNELS_OCTET < span.end; i++) {
         ahead_ask(run, run->scales[i]);

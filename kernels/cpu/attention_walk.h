@@ -24,17 +24,15 @@
  */
 #include "kernels/cpu/attention_run.h"
 
-#define QUERIES_MAX 6
-
-/* Up to QUERIES_MAX queries of a run. */
+/* Up to KERNELS_TILE_QUERIES queries of a run. */
 struct tile {
-    const float *queries[QUERIES_MAX];
-    float *scores[QUERIES_MAX];             /* of the stretch */
-    float *out[QUERIES_MAX];
-    uint32_t tokens[QUERIES_MAX];           /* that each sees of the stretch */
+    const float *queries[KERNELS_TILE_QUERIES];
+    float *scores[KERNELS_TILE_QUERIES];            /* of the stretch */
+    float *out[KERNELS_TILE_QUERIES];
+    uint32_t tokens[KERNELS_TILE_QUERIES];          /* that each sees of the stretch */
     /* The queries as levels, if keys are; else unset. */
-    const int16_t *levels[QUERIES_MAX];
-    const struct kernels_query_frame *frames[QUERIES_MAX];
+    const int16_t *levels[KERNELS_TILE_QUERIES];
+    const struct kernels_query_frame *frames[KERNELS_TILE_QUERIES];
 };
 
 struct cursor {
@@ -96,7 +94,8 @@ ALWAYS_INLINE void run_tiles(const struct run *run, struct tile_work work)
 {
     uint32_t left = run->rows_count * run->a->heads;
     struct cursor at = {0, 0};
-    for (uint32_t tiles = (left + QUERIES_MAX - 1) / QUERIES_MAX; tiles > 0; tiles--) {
+    uint32_t tiles = (left + KERNELS_TILE_QUERIES - 1) / KERNELS_TILE_QUERIES;
+    for (; tiles > 0; tiles--) {
         struct tile tile;
         uint32_t queries = (left + tiles - 1) / tiles;
         tile_fill(&tile, run, &at, queries);

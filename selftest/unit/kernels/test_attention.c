@@ -425,7 +425,7 @@ static void test_bundles_leave_work_for_every_thread(void **state)
     }
     const struct {
         uint32_t threads, rows, bundles;
-    } cases[] = {{1, 80, 2}, {2, 80, 4}, {3, 80, 7}, {16, 80, 7}, {16, 9, 1}, {1, 1, 1}};
+    } cases[] = {{1, 80, 3}, {2, 80, 5}, {3, 80, 7}, {16, 80, 7}, {16, 9, 1}, {1, 1, 1}};
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         k->threads.active = cases[i].threads;
         kernels_bundle(k, k->slots, cases[i].rows);
@@ -438,6 +438,32 @@ static void test_bundles_leave_work_for_every_thread(void **state)
     kernels_stop(k);
 }
 
+/* Where there is room for a tile and a part of another one, the part would read all keys again. */
+static void test_bundles_have_whole_tiles(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig, 1, KERNELS_KV_F32);
+    struct kernels *k = rig.kernels;
+    k->step = &rig.step;
+    for (uint32_t i = 0; i < 80; i++) {
+        k->slots[i] = (struct kernels_slot){.row = 0, .position = 0};
+    }
+    const struct {
+        uint32_t heads, kv_heads, room, first;  /* rows that have room; those of the first bundle */
+    } cases[] = {{24, 24, 4, 4}, {24, 24, 6, 6}, {24, 24, 7, 6}, {24, 24, 17, 12}, {24, 24, 60, 48},
+                 {96, 24, 2, 2}, {96, 24, 5, 3}, {96, 24, 6, 6}, {24, 4, 5, 5}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        k->shape.heads = cases[i].heads;
+        k->shape.kv_heads = cases[i].kv_heads;
+        k->scores_floats =
+            cases[i].room * kernels_group(&k->shape) * kernels_scores_stride(1);
+        kernels_bundle(k, k->slots, 80);
+        assert_int_equal(k->bundles[0].end, cases[i].first);
+    }
+    kernels_stop(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_calls_that_share_blocks_say_what_each_says_alone),
         cmocka_unit_test(test_rows_that_share_stand_together),
         cmocka_unit_test(test_bundles_leave_work_for_every_thread),
+        cmocka_unit_test(test_bundles_have_whole_tiles),
     };
     sets_say();
     return cmocka_run_group_tests(tests, NULL, NULL);
