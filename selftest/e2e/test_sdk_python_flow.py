@@ -334,9 +334,19 @@ def test_an_amount_in_a_refusal_is_not_taken_for_a_row():
 
 
 def test_a_row_that_cannot_be_sent_ends_the_run_with_its_error():
+    flow = agentix.Flow()
+    flow.output(flow.llm(*flow.inputs("page", 2), max=5), "out")
+
     async def run(client, _):
-        try:
-            await debate()[0].run(client, [{"answer": "?"}])
-        except ValueError as error:
-            return str(error)
-    assert "no column question" in against(run)
+        rows = await flow.run(client, [{"page": ["1", "2"], "title": "of no use", "tags": ["a"]}])
+        assert rows[0].inputs == {"page[0]": "1", "page[1]": "2"}
+        for row, says in (({"answer": "?"}, "no column page[0]"),
+                          ({"page": ["1"]}, "no column page[1]"),
+                          ({"page": ["1", "2", "3"]}, "a column page[2], and the flow has no")):
+            try:
+                await flow.run(client, [row])
+            except ValueError as error:
+                assert says in str(error), error
+            else:
+                raise AssertionError(f"{row} was taken")
+    against(run)

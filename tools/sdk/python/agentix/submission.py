@@ -80,18 +80,26 @@ def flow_open(flow: builder.Flow, outputs: Sequence[builder.Node], head: wire.Fi
         wire.ids([node.index for node in outputs]) + texts.bytes
 
 
+def _named(names: List[str], row: Mapping[str, Any]) -> List[Any]:
+    """The columns of these names. A row may have others; of a list that the flow has, no more."""
+    lists = {f"{name}[{i}]": each for name, value in row.items()
+             if isinstance(value, (list, tuple)) for i, each in enumerate(value)}
+    for name in names:
+        if name not in row and name not in lists:
+            raise ValueError(f"the row has no column {name}")
+    for name in lists:
+        if name not in names and name[:name.rindex("[")] + "[0]" in names:
+            raise ValueError(f"the row has a column {name}, and the flow has no such input")
+    return [lists.get(name, row.get(name)) for name in names]
+
+
 def columns(flow: builder.Flow, row: Inputs) -> Dict[str, str]:
     """The texts of a row, in the order of the inputs."""
     names = [node.name for node in flow.nodes if node.kind == builder.INPUT]
     if isinstance(row, str):
         row = [row]
     if isinstance(row, Mapping):
-        row = {**row, **{f"{name}[{i}]": each for name, value in row.items()
-                         if isinstance(value, (list, tuple)) for i, each in enumerate(value)}}
-        missing = [name for name in names if name not in row]
-        if missing:
-            raise ValueError(f"the row has no column {missing[0]}")
-        row = [row[name] for name in names]
+        row = _named(names, row)
     texts = [str(each) for each in row]
     if len(texts) != len(names):
         raise ValueError(f"a row has {len(names)} columns, and this one {len(texts)}")
