@@ -71,7 +71,6 @@ static void show_classes(struct text *page, const struct textport_view *view, ui
     }
 }
 
-/* A key's domain by its name, a user by its number. */
 static void add_tenant_name(struct text *page, const struct sched_tenant *tenant, bool is_shared)
 {
     text_add(page, " ");
@@ -79,13 +78,10 @@ static void add_tenant_name(struct text *page, const struct sched_tenant *tenant
         text_add(page, tenant->name);
     } else if (is_shared) {
         text_add(page, "(all others)");
-    } else if (tenant->domain == 0) {
-        text_add(page, "(tcp)");
     } else {
-        bool is_user = net_domain_is_user(tenant->domain);
-        text_add(page, is_user ? "user " : "key ");
-        text_add_u64(page, (uint32_t)tenant->domain);
-        text_add(page, is_user ? "" : " (gone)");      /* a reload has taken its keys */
+        bool is_key = tenant->domain != 0 && !net_domain_is_user(tenant->domain);
+        text_add_unnamed(page, tenant->domain);
+        text_add(page, is_key ? " (gone)" : "");        /* a reload has taken its keys */
     }
 }
 

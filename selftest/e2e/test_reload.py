@@ -106,7 +106,7 @@ def test_keys_that_are_added_open_and_those_that_are_removed_end_connections():
         assert is_refused(a, BOB)
         a.wait_stats(calls_open=0)
         tenants = a.text("tenants")
-        assert " key 1 (gone)\n" in tenants and "user" not in tenants, tenants
+        assert " key:1 (gone)\n" in tenants and "user" not in tenants, tenants
 
 
 def test_a_key_with_another_secret_is_another_key():

@@ -80,18 +80,25 @@ static const char *name_of(const struct sched *sched, uint64_t domain)
     return NULL;
 }
 
-void text_add_domain(struct text *page, const struct sched *sched, uint64_t domain)
+void text_add_unnamed(struct text *page, uint64_t domain)
 {
-    const char *name = name_of(sched, domain);
     if (domain == 0) {
         text_add(page, "tcp");
-    } else if (name != NULL) {
-        text_add_name(page, name, SCHED_TENANT_NAME_BYTES, TEXT_DOMAIN_COLUMNS);
     } else if (net_domain_is_user(domain)) {
         add_user(page, domain);
     } else {
         text_add(page, "key:");
         text_add_u64(page, (uint32_t)domain);
+    }
+}
+
+void text_add_domain(struct text *page, const struct sched *sched, uint64_t domain)
+{
+    const char *name = name_of(sched, domain);
+    if (name != NULL) {
+        text_add_name(page, name, SCHED_TENANT_NAME_BYTES, TEXT_DOMAIN_COLUMNS);
+    } else {
+        text_add_unnamed(page, domain);
     }
 }
 

@@ -14,6 +14,8 @@ void text_add_peer(struct text *page, enum world_peer_kind kind, const uint8_t i
 /* The key that the client has proved to have, `user:1000` on the unix socket, or a dash. */
 void text_add_client(struct text *page, const struct net *net,
                      const struct net_connection *connection);
+/* A trust domain that has no name: `user:1000`, `tcp`, or `key:3`. */
+void text_add_unnamed(struct text *page, uint64_t domain);
 /* A trust domain: its name, `user:1000`, `tcp` for TCP without keys. O(tenants). */
 void text_add_domain(struct text *page, const struct sched *sched, uint64_t domain);
 /* The connection that the program's last call came by; NULL: it is closed. */
