@@ -10,7 +10,8 @@ from agentix.errors import Error, Failed, Lost, ProtocolError, Refused
 from agentix.flow import Flow, Node
 from agentix.http import AsyncTransport, Transport, headers
 from agentix.program import Program, Totals
-from agentix.run import Row, Run
+from agentix.row import Row
+from agentix.run import Run
 from agentix.sampling import Sampling
 from agentix.sync import SyncClient, SyncProgram, SyncStream
 from agentix.threads import thread

@@ -14,7 +14,8 @@ from typing import (TYPE_CHECKING, Any, Callable, Coroutine, Dict, Iterable, Ite
                     Optional, Set, Tuple, Union, overload)
 
 from agentix import arguments, chat, marker
-from agentix.run import OPTIONS, Row, Rows, Run
+from agentix.row import Row
+from agentix.run import OPTIONS, Rows, Run
 from agentix.sampling import Sampling, of_options
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from agentix.client import Client
 from agentix.errors import Error
 from agentix.flow import Flow
 from agentix.program import Program, Totals
-from agentix.run import Row, Rows
+from agentix.row import Row
+from agentix.run import Rows
 
 T = TypeVar("T")
 
