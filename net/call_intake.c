@@ -237,9 +237,9 @@ static enum status fill_text(struct net_frame *frame, struct call *call,
     struct vocab_output output = {.tokens = call->tokens + first, .max = context_tokens - first};
     if (wire->prompt_count > 0 &&
         vocab_encode(net->vocab, &net->scratch, &input, &output) != STATUS_OK) {
-        return admit_length(frame, (uint64_t)context_tokens + 1, wire->max_tokens);
+        uint64_t least = (uint64_t)context_tokens + 1;      /* of a text beyond the scratch */
+        return admit_length(frame, greater(least, first + output.count), wire->max_tokens);
     }
-    ASSERT(output.count <= output.max);
     call->prompt_tokens = first + output.count;
     return admit_length(frame, call->prompt_tokens, wire->max_tokens);
 }

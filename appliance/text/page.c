@@ -23,6 +23,7 @@
 #include "appliance/text/page/metrics.h"
 #include "appliance/text/page/programs.h"
 #include "appliance/text/page/stats.h"
+#include "appliance/text/page/who.h"
 #include "appliance/text/page/workflows.h"
 #include "config/base/bounds.h"
 

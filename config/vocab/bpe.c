@@ -95,7 +95,7 @@ void vocab_bpe_encode(const struct vocab *vocab, struct vocab_work *work, const 
                       uint32_t bytes, struct vocab_output *output)
 {
     ASSERT(vocab->info.kind == VOCAB_BPE);
-    for (uint32_t at = 0; at < bytes && !output->full;) {
+    for (uint32_t at = 0; at < bytes;) {
         uint32_t count = vocab_split(vocab->info.pre, text + at, bytes - at);
         if (!take_whole_word(vocab, work, text + at, count, output)) {
             merge_word(vocab, work, text + at, count, output);

@@ -38,11 +38,10 @@ static inline uint32_t vocab_symbol_end(const struct vocab_word *word,
 
 static inline void vocab_output_push(struct vocab_output *output, uint32_t token)
 {
-    if (output->count == output->max) {
-        output->full = true;
-        return;
+    if (output->count < output->max) {
+        output->tokens[output->count] = token;
     }
-    output->tokens[output->count++] = token;
+    output->count++;
 }
 
 /* A byte that no token covers: its own token, else the unknown one; dropped if there is neither. */

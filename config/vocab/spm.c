@@ -123,7 +123,7 @@ void vocab_spm_encode(const struct vocab *vocab, struct vocab_work *work, const 
     if (vocab->info.add_space_prefix && !work->no_space_prefix) {
         add_letter(&piece, (struct letter){space_mark, 3, 0, SPACE_MARK_BYTE, SPACE_MARK_BYTE});
     }
-    for (uint32_t at = 0; at < bytes && !output->full;) {
+    for (uint32_t at = 0; at < bytes;) {
         struct letter letter = letter_at(text + at, bytes - at);
         add_letter(&piece, letter);
         at += letter.taken;

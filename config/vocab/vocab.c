@@ -53,7 +53,7 @@ static void encode_plain(const struct vocab *vocab, struct vocab_work *work, con
 static void encode_spans(const struct vocab *vocab, struct vocab_work *work, const uint8_t *text,
                          uint32_t bytes, struct vocab_output *output)
 {
-    for (uint32_t at = 0; at < bytes && !output->full;) {
+    for (uint32_t at = 0; at < bytes;) {
         uint32_t end = at + 1;
         if (work->spans[at] != 0) {
             ASSERT(work->spans[at] != VOCAB_SPAN_INSIDE);
@@ -79,7 +79,6 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
     struct vocab_work work;
     ASSERT(vocab->info.kind != VOCAB_NONE);
     output->count = 0;
-    output->full = false;
     if (input->bytes > scratch->text_bytes_max) {
         return STATUS_BUSY_SPACE;
     }
@@ -93,7 +92,7 @@ enum status vocab_encode(const struct vocab *vocab, struct vocab_scratch *scratc
     } else {
         encode_plain(vocab, &work, bytes, input->bytes, output);
     }
-    return output->full ? STATUS_BUSY_SPACE : STATUS_OK;
+    return output->count > output->max ? STATUS_BUSY_SPACE : STATUS_OK;
 }
 
 /* ---- identity -------------------------------------------------------------------------------- */

@@ -82,8 +82,7 @@ struct vocab_input {
 struct vocab_output {
     uint32_t *tokens;               /* [max] */
     uint32_t max;
-    uint32_t count;                 /* set by the encoder, as is `full` */
-    bool full;                      /* there were more than `max` tokens */
+    uint32_t count;                 /* of the text, also those beyond `max` */
 };
 
 /*
@@ -93,7 +92,8 @@ struct vocab_output {
  * ones that look like markup, <...> or [...]: a format may give them a meaning. Text is not
  * divided where a quoted part begins or ends, only at tokens that were found. No BOS is added. SPM
  * adds its space prefix (when the file says so) to a text that is not empty.
- * BUSY_SPACE: more than `output->max` tokens, or the text is longer than the scratch.
+ * BUSY_SPACE: more than `output->max` tokens, or, with a count of 0, the text is longer than the
+ * scratch.
  * Invalid UTF-8 is data: its bytes become byte tokens. A byte that has no token becomes the unknown
  * token, or nothing where the vocabulary has none. Cost: O(n log n).
  */

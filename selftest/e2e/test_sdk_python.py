@@ -88,15 +88,19 @@ def test_penalties_biases_and_log_probabilities_are_those_of_a_call():
         raise AssertionError("a workflow would ignore it")
 
 
-def test_a_refusal_says_what_is_allowed():
+def test_a_refusal_says_what_was_found_and_what_is_allowed():
     async def refused(client):
-        try:
-            await client.call(PROMPT, max_tokens=10 ** 6)
-        except agentix.Refused as error:
-            return error
+        for prompt, max_tokens, found in ((PROMPT, 10 ** 6, len(PROMPT) + 10 ** 6),
+                                          ("x " * 300, 4, 306)):     # BOS, 300 words, a space
+            try:
+                await client.call(prompt, max_tokens=max_tokens)
+            except agentix.Refused as error:
+                assert (error.status, error.max) == ("BAD_PROMPT_LENGTH", 256), error
+                assert error.found == found and not error.is_busy, error
+            else:
+                raise AssertionError("a prompt that is too long was taken")
     with Appliance("limits.context_tokens=256") as a:
-        error = against(a, refused)
-        assert (error.status, error.max) == ("BAD_PROMPT_LENGTH", 256) and not error.is_busy
+        against(a, refused)
 
 
 def test_a_busy_appliance_is_asked_again():

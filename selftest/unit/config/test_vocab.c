@@ -195,7 +195,9 @@ static void test_encode_without_room_is_refused(void **state)
     load_words("gpt-2");
     memset(text, 'x', sizeof text);
     assert_status(STATUS_BUSY_SPACE, encode_into(text, 10, 9, &count));
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 10);
+    assert_status(STATUS_BUSY_SPACE, encode_into(text, 10, 2, &count));
+    assert_int_equal(count, 10);
     assert_status(STATUS_OK, encode_into(text, 10, 10, &count));
     assert_int_equal(count, 10);
     assert_status(STATUS_BUSY_SPACE, encode_into(text, TEXT_MAX + 1, 9, &count));

@@ -95,8 +95,10 @@ static void test_text_prompt_too_long_gives_the_slot_back(void **state)
     call.prompt = (const uint8_t *)text;
     call.prompt_count = sizeof text;
     refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    assert_int_equal(got.error.fault.found, f->limits.context_tokens + 1 + call.max_tokens);
     call.prompt_count = 60;
     refuse_call(f, peer, &call, STATUS_BAD_PROMPT_LENGTH, WIRE_FIELD_PROMPT);
+    assert_int_equal(got.error.fault.found, call.prompt_count + call.max_tokens);
     call.prompt_count = 1;
     call.prompt = (const uint8_t *)"\xff";
     refuse_call(f, peer, &call, STATUS_BAD_TEXT, WIRE_FIELD_PROMPT);
