@@ -33,7 +33,6 @@
 
 #define FIRST_US    UINT64_C(50000)     /* of the first guess, until programs were seen */
 #define FIRST_SEEN  16u
-#define SERVICE_BITS 2                  /* four buckets for an octave */
 #define ONE         (UINT64_C(1) << 16) /* of a ratio */
 #define RATIO_MIN   (ONE * 3)
 #define RATIO_GUESS (ONE * 3)

@@ -90,14 +90,6 @@ BYTES_FIELD(u32, uint32_t, 4)
 BYTES_FIELD(u64, uint64_t, 8)
 #undef BYTES_FIELD
 
-static inline void bytes_f32(struct bytes *bytes, float *value)
-{
-    uint32_t pattern = 0;
-    memcpy(&pattern, value, sizeof pattern);
-    bytes_u32(bytes, &pattern);
-    memcpy(value, &pattern, sizeof pattern);
-}
-
 /* A reserved field: written as zeros, `dirty` when read otherwise. */
 static inline void bytes_zero(struct bytes *bytes, uint32_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: byte-level BPE. A text is split into words (vocab_split.c); a word begins as its bytes, and
- * pairs are merged by rank (vocab_merge.c). With the llama-bpe pre-tokenizer a word that is a token
+ * What: byte-level BPE. A text is split into words (split.c); a word begins as its bytes, and
+ * pairs are merged by rank (merge.c). With the llama-bpe pre-tokenizer a word that is a token
  * as a whole is taken as it is, whatever the merges say ("ignore_merges").
  *
  * The vocabulary writes bytes as printable characters: those that print stand for themselves, the

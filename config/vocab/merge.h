@@ -55,11 +55,11 @@ static inline void vocab_output_push_byte(struct vocab_output *output, const str
     }
 }
 
-/* The scratch, laid out (vocab_scratch.c). */
+/* The scratch, laid out (scratch.c). */
 struct vocab_work {
     struct vocab_symbol *symbols;   /* (n + 1) */
     uint32_t *orders;               /* (vocab_orders_count(n + 1)) */
-    uint32_t *spans;                /* (n): where special tokens lie, see vocab_special.c */
+    uint32_t *spans;                /* (n): where special tokens lie, see special.c */
     uint8_t *text;                  /* (3 * (n + 1)): a word as the vocabulary writes it */
     bool no_space_prefix;           /* of the text that is encoded next */
 };
@@ -113,7 +113,7 @@ static inline void vocab_bit_set(uint8_t *bitmap, uint32_t bit)
 }
 #define VOCAB_PAIR_BITMAP_BYTES 8192    /* 2^16 bits */
 
-/* vocab_special.c: marks the special tokens of a text, or of its parts, in `spans` (one entry for
+/* special.c: marks the special tokens of a text, or of its parts, in `spans` (one entry for
  * each byte of the text): token + 1 where one begins, VOCAB_SPAN_INSIDE in the rest of it, 0
  * elsewhere. False: there are none, and what `spans` holds means nothing. */
 #define VOCAB_SPAN_INSIDE UINT32_MAX
@@ -126,13 +126,13 @@ void vocab_spm_encode(const struct vocab *vocab, struct vocab_work *work, const 
                       uint32_t bytes, struct vocab_output *output);
 void vocab_bpe_encode(const struct vocab *vocab, struct vocab_work *work, const uint8_t *text,
                       uint32_t bytes, struct vocab_output *output);
-/* vocab_spm.c: which characters the tokens join; at load, for each plain token. */
+/* spm.c: which characters the tokens join; at load, for each plain token. */
 void vocab_spm_bridge(uint8_t *bridges, const uint8_t *text, uint32_t bytes);
 
-/* vocab_bpe.c: bytes are written as printable characters; the code point of a byte, the byte of a
+/* bpe.c: bytes are written as printable characters; the code point of a byte, the byte of a
  * code point (or -1). */
 uint32_t vocab_bpe_code(uint8_t byte);
 int32_t vocab_bpe_byte(uint32_t code);
 
-/* vocab_split.c: length of the first word of a text of at least one byte. */
+/* split.c: length of the first word of a text of at least one byte. */
 uint32_t vocab_split(enum vocab_pre pre, const uint8_t *text, uint32_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: SentencePiece by scores. White space is the character U+2581, pairs of neighbours that are
- * a token are merged, best score first (vocab_merge.c), and what is no token in the end becomes
+ * a token are merged, best score first (merge.c), and what is no token in the end becomes
  * byte tokens.
  *
  * Why pieces: merging a whole text at once is O(n log n) over megabytes. But two neighbouring

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: text to tokens and back, over a loaded vocabulary (vocab_load.c).
+ * What: text to tokens and back, over a loaded vocabulary (load.c).
  *
- *     text --vocab_special.c--> special tokens and the text between them
- *          --vocab_spm.c / vocab_bpe.c--> words --vocab_merge.c--> tokens
+ *     text --special.c--> special tokens and the text between them
+ *          --spm.c / bpe.c--> words --merge.c--> tokens
  *
  * Invariants: plain text never becomes a control token. Decoding what was encoded gives the same
  * bytes (but for the space prefix of SPM, and bytes that the vocabulary does not know).

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: the vocabulary, and text <-> tokens, bounded and without allocation. SentencePiece (scores,
- * byte fallback) and byte-level BPE (merges; five pre-tokenizers: vocab_split.c).
+ * byte fallback) and byte-level BPE (merges; five pre-tokenizers: split.c).
  * Used by net (prompts in, text out) and by the client's `tokenize`.
  */
 #include <stdbool.h>

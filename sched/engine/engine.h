@@ -99,7 +99,7 @@ struct sched_search {
     bool is_over;
 };
 
-/* What a plan has dealt to a tenant, and where its walk is (engine/deal.c). */
+/* What a plan has dealt to a tenant, and where its walk is (share/deal.c). */
 struct sched_hand {
     uint64_t sequence;              /* of the plan */
     uint64_t key;                   /* virtual time, with what was dealt: the least one is next */

@@ -28,7 +28,7 @@
  *            and no standby takes its place, or until a call arrives for which there is a row: a
  *            free one, or that of a call in a lower queue.
  *
- * Invariants: the first call that can run always fits (intake.c): everything else is cached or a
+ * Invariants: the first call that can run always fits (admission.c): everything else is cached or a
  * victim. And nothing is on its way yet when the walk comes to it: moves are of this plan, and each
  * is made for a call that came before, which has a row. So there is progress in each plan. A call
  * asks before it is weighed, and what it cannot have it has not taken (docs/decisions/0043).

@@ -3,7 +3,7 @@
 form writes out, and the appliance serves them.
 
 The samples are ours; they follow the public forms. How a form is read in detail, and every fault,
-is for selftest/unit/tools/test_forms.c.
+is for selftest/unit/trace/test_forms.c.
 """
 import json
 import os

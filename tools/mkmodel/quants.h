@@ -5,8 +5,6 @@
  */
 #include <stdint.h>
 
-#define QUANT_VALUES_MAX 256
-
 struct quant {
     const char *name;
     uint32_t type;              /* in the file */

@@ -6,7 +6,7 @@
  * keeper is ready, kills it when it falls silent, and starts it again when it has ended.
  *
  *   self-test fails                 hopeless: a machine that computes wrongly does not serve
- *   exit status 1, 2 or 3           hopeless: command line, configuration, model stay as they are
+ *   exit status 64, 65 or 78        hopeless: command line, model, configuration stay as they are
  *   any other end                   started again after a second
  *   nothing heard for 30 s, ready   killed
  */

@@ -36,7 +36,7 @@ const struct race *races_found(void)
 
 /* ---- reports ---- */
 
-/* "attention.cu:143", or its address within the program. */
+/* "decode.cu:143", or its address within the program. */
 static const char *site_name(uint32_t site, char *name)
 {
     char command[SITE_BYTES];

@@ -10,7 +10,6 @@
 
 #include "tools/agx/watch/text_port.h"
 
-#define SNAPSHOT_NONE  UINT32_MAX
 #define SNAPSHOT_WORD  12           /* of the appliance: a state, a reason */
 #define SNAPSHOT_NAME  64           /* of strangers */
 

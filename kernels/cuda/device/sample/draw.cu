@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What: the end of sampling: the next token of each place, from what sample_scan.cu has made of its
+ * What: the end of sampling: the next token of each place, from what scan.cu has made of its
  * logits. There is a thread block for each place.
  *
  *   greedy    the largest logit of all slices

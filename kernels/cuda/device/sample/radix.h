@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What: a ranked draw among any number of candidates, by one thread block. It reads all weights for
- * each digit of each search, so it is for what sample.cu has no list of: flat distributions.
+ * each digit of each search, so it is for what scan.cu has no list of: flat distributions.
  *
  * "The first candidate at which the sum of weights reaches a goal" is a radix search: from the
  * highest digit of the key down, the weights of the candidates of each digit are added up, in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What: the passes over the vocabulary by which a token is sampled (kernels/sample.h states the
- * rule; sample.cu ends it). A thread block has one slice of one place, so a single row uses the
+ * rule; draw.cu ends it). A thread block has one slice of one place, so a single row uses the
  * whole chip; each pass reads a row's numbers once.
  *
  *   scan     logits are adjusted; the largest of the slice
