@@ -201,8 +201,8 @@ uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
 /* Blocks of the call, right after those of a declared prefix, that calls of other holders have
  * found, too. O(these). */
 uint32_t kvmem_call_common(const struct kvmem *kv, uint32_t call);
-/* A question of this call comes soon: prefetches its table. */
-void kvmem_expect(const struct kvmem *kv, uint32_t call);
+/* A question of this call comes soon: brings its table into the CPU's caches. */
+void kvmem_cpu_prefetch(const struct kvmem *kv, uint32_t call);
 
 /* What is there for the call? Changes no state that another question or act depends on: the found
  * blocks are noted in the call's own table, whose entries count for nothing before the commit. The

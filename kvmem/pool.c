@@ -196,7 +196,7 @@ uint32_t kvmem_host_used(const struct kvmem *kv)
     return kv->host.count - kv->host.free.count - kv->host.mirrors.count;
 }
 
-void kvmem_expect(const struct kvmem *kv, uint32_t call)
+void kvmem_cpu_prefetch(const struct kvmem *kv, uint32_t call)
 {
     __builtin_prefetch(&kv->calls[call], 1);
     __builtin_prefetch(kvmem_table_of(kv, call), 1);

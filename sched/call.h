@@ -16,8 +16,8 @@ static inline struct call *sched_call_or_null(const struct sched *sched, uint32_
     return slot != CALL_NONE ? sched_call(sched, slot) : NULL;
 }
 
-/* Asks for the memory of a record: it is needed soon, and has not been touched for long. */
-static inline void sched_expect(const void *record, uint64_t bytes)
+/* Brings a record into the CPU's caches: it is needed soon, and has not been touched for long. */
+static inline void sched_cpu_prefetch(const void *record, uint64_t bytes)
 {
     const uint8_t *at = record;
     for (uint64_t i = 0; i < bytes; i += ARENA_ALIGN_BYTES) {
@@ -39,7 +39,7 @@ static inline bool sched_call_is_resident(const struct sched_engine *engine,
     return kvmem_call_blocks(engine->kv, call->slot) > 0;
 }
 
-/* Number of the call's tokens: its prompt, and what it has generated. */
+/* The number of the call's tokens: of its prompt, and of what it has generated. */
 static inline uint32_t sched_call_known(const struct call *call)
 {
     return call->prompt_tokens + call->generated_tokens;

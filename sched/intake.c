@@ -96,16 +96,16 @@ static void expire_calls(struct sched *sched, uint64_t now_us)
     }
 }
 
-/* What a call touches as it comes has not been touched for long. All of it is asked for before the
- * first of the calls is looked at, or each would wait for its own. */
-static void expect_calls(const struct sched *sched)
+/* Admission touches memory that has not been touched for long. It is prefetched for all calls of
+ * the inbox before the first is admitted, or each would wait for its own cache misses. */
+static void cpu_prefetch_calls(const struct sched *sched)
 {
     const struct exchange *exchange = sched->exchange;
     for (uint32_t i = 0; i < ring_count(&exchange->inbox_ring); i++) {
         const struct command *command = &exchange->inbox[ring_at(&exchange->inbox_ring, i)];
         if (command->kind == COMMAND_CALL) {
             const struct call *call = sched_call(sched, command->call);
-            sched_program_expect(sched, call->domain, call->program_id);
+            sched_program_cpu_prefetch(sched, call->domain, call->program_id);
         }
     }
 }
@@ -113,7 +113,7 @@ static void expect_calls(const struct sched *sched)
 void sched_intake(struct sched *sched, uint64_t now_us)
 {
     struct exchange *exchange = sched->exchange;
-    expect_calls(sched);
+    cpu_prefetch_calls(sched);
     while (!ring_is_empty(&exchange->inbox_ring)) {
         const struct command *command = &exchange->inbox[ring_pop(&exchange->inbox_ring)];
         switch (command->kind) {

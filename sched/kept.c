@@ -124,7 +124,7 @@ void sched_kept_settle(struct sched *sched, uint32_t index)
     }
 }
 
-void sched_kept_end(struct sched *sched, uint32_t index)
+void sched_kept_free(struct sched *sched, uint32_t index)
 {
     close_version(sched, index, open_version(sched, index));
 }
@@ -139,7 +139,7 @@ void sched_kept_note_clock(struct sched *sched)
     hold(&kept->number, version->number);
 }
 
-const struct sched_kept_clock_version *sched_kept_recall_clock(const struct sched *sched)
+const struct sched_kept_clock_version *sched_kept_read_clock(const struct sched *sched)
 {
     const struct sched_kept_clock *kept = sched->kept_clock;
     const struct sched_kept_clock_version *holds = &kept->versions[kept->number % 2];
@@ -152,7 +152,7 @@ static bool is_whole(uint32_t program, const struct sched_kept_version *version)
     return version->check == check_of_program(program, version);
 }
 
-const struct sched_kept_version *sched_kept_recall(const struct sched *sched, uint32_t index)
+const struct sched_kept_version *sched_kept_read(const struct sched *sched, uint32_t index)
 {
     const struct sched_kept_program *kept = &sched->kept[index];
     const struct sched_kept_version *holds = &kept->versions[kept->number % 2];
@@ -164,7 +164,7 @@ void sched_kept_check(const struct sched *sched)
 {
     for (uint32_t i = 0; i < sched->settings.programs; i++) {
         const struct program *program = &sched->programs[i];
-        const struct sched_kept_version *kept = sched_kept_recall(sched, i);
+        const struct sched_kept_version *kept = sched_kept_read(sched, i);
         ASSERT((kept != NULL) == program->in_use);
         ASSERT(!program->kept_is_behind);
         ASSERT(kept == NULL || (kept->domain == program->domain &&

@@ -239,7 +239,7 @@ void sched_key_rest(struct sched *sched, uint64_t now_us)
 
 void sched_key_take_up_clock(struct sched *sched)
 {
-    const struct sched_kept_clock_version *kept = sched_kept_recall_clock(sched);
+    const struct sched_kept_clock_version *kept = sched_kept_read_clock(sched);
     if (kept != NULL && sched_policy_has_tags(sched->settings.policy)) {
         sched->ideal.virtual_time = kept->virtual_time;
     }

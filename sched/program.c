@@ -153,30 +153,30 @@ uint32_t sched_program_find(const struct sched *sched, uint64_t domain, const ui
     return index;
 }
 
-/* The call that comes stands after this one in their queue, and shares its job and its prompt's
- * beginning, where programs are jobs. */
-static void expect_beside(const struct sched *sched, const struct call *newest)
+/* Where programs are jobs, the call that comes will stand after this one in their queue, and shares
+ * its job and the beginning of its prompt. */
+static void cpu_prefetch_beside(const struct sched *sched, const struct call *newest)
 {
     const struct call *next = sched_queue_next(sched_engine_of(sched, newest), newest);
-    sched_expect(newest, CALL_HOT_BYTES);
-    sched_expect(newest->tokens, 1);
-    sched_expect(sched_job_of(sched, newest), sizeof(struct sched_job));
+    sched_cpu_prefetch(newest, CALL_HOT_BYTES);
+    sched_cpu_prefetch(newest->tokens, 1);
+    sched_cpu_prefetch(sched_job_of(sched, newest), sizeof(struct sched_job));
     if (next != NULL) {
-        sched_expect(next->links, sizeof next->links);
+        sched_cpu_prefetch(next->links, sizeof next->links);
     }
 }
 
-void sched_program_expect(const struct sched *sched, uint64_t domain, const uint8_t *id)
+void sched_program_cpu_prefetch(const struct sched *sched, uint64_t domain, const uint8_t *id)
 {
     uint32_t index = sched_program_find(sched, domain, id);
     if (index == SCHED_PROGRAM_NONE) {
         return;
     }
-    sched_expect(&sched->programs[index], sizeof sched->programs[index]);
-    sched_expect(&sched->kept[index], sizeof sched->kept[index]);
+    sched_cpu_prefetch(&sched->programs[index], sizeof sched->programs[index]);
+    sched_cpu_prefetch(&sched->kept[index], sizeof sched->kept[index]);
     const struct call *newest = sched_member_any_call(sched, index);
     if (newest != NULL) {
-        expect_beside(sched, newest);
+        cpu_prefetch_beside(sched, newest);
     }
 }
 
@@ -206,7 +206,7 @@ static void forget(struct sched *sched, uint32_t index, enum event_kind why, uin
     *program = (struct program){.hash_next = sched->program_free};
     sched->program_free = index;
     sched->programs_count--;
-    sched_kept_end(sched, index);
+    sched_kept_free(sched, index);
 }
 
 /* In an entry that is on no list. */
@@ -327,7 +327,7 @@ void sched_program_take_up(struct sched *sched, uint64_t now_us)
     sched->program_free = SCHED_PROGRAM_NONE;
     sched_key_take_up_clock(sched);
     for (uint32_t i = sched->settings.programs; i-- > 0;) {
-        const struct sched_kept_version *found = sched_kept_recall(sched, i);
+        const struct sched_kept_version *found = sched_kept_read(sched, i);
         struct sched_kept_version kept = found != NULL ? *found : (struct sched_kept_version){0};
         if (found != NULL &&
             quota_room(&sched->quota, quota_account(kept.domain)) > 0 &&
@@ -335,7 +335,7 @@ void sched_program_take_up(struct sched *sched, uint64_t now_us)
             restore(sched, i, &kept, now_us);
         } else {
             if (found != NULL) {
-                sched_kept_end(sched, i);
+                sched_kept_free(sched, i);
             }
             sched->programs[i].hash_next = sched->program_free;
             sched->program_free = i;

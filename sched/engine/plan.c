@@ -176,15 +176,15 @@ static bool plan_row(struct sched_walk *walk, struct call *call, bool whole)
     return true;
 }
 
-/* The walk soon comes to the call after this one: its memory is asked for while this one's is
- * worked on. So are the tokens that this one feeds next. */
-static void expect_next(const struct sched_engine *engine, const struct call *call)
+/* While the walk works on this call, its next tokens and the call after it are on their way into
+ * the CPU's caches. */
+static void cpu_prefetch_next(const struct sched_engine *engine, const struct call *call)
 {
     const struct call *next = sched_queue_next(engine, call);
-    sched_expect(call->tokens + call->kv_tokens, sizeof *call->tokens);
+    sched_cpu_prefetch(call->tokens + call->kv_tokens, sizeof *call->tokens);
     if (next != NULL) {
-        sched_expect(next, CALL_HOT_BYTES);
-        kvmem_expect(engine->kv, call->links[CALL_LIST_ALL].next);
+        sched_cpu_prefetch(next, CALL_HOT_BYTES);
+        kvmem_cpu_prefetch(engine->kv, call->links[CALL_LIST_ALL].next);
     }
 }
 
@@ -196,7 +196,7 @@ static bool visit(struct sched_walk *walk, struct call *call)
     ASSERT(call->state == CALL_QUEUED);
     ASSERT(call->kv_tokens < sched_call_known(call));
     ASSERT(call->generated_tokens < call->max_tokens);
-    expect_next(engine, call);
+    cpu_prefetch_next(engine, call);
     call->walk_sequence = engine->sequence;
     if (!sched_call_can_run(call)) {
         sched_job_excuse(sched_job_of(engine->sched, call), call, walk->now_us);

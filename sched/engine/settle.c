@@ -289,19 +289,19 @@ static uint32_t read_rounds(const struct sched_engine *engine)
     return rounds < most ? rounds : most;
 }
 
-/* What settling a row touches of its call, and the plan has not touched. */
-static void expect_row(const struct sched_engine *engine, uint32_t index)
+/* What settling a row touches of its call, beyond what the plan has touched. */
+static void cpu_prefetch_row(const struct sched_engine *engine, uint32_t index)
 {
     const struct call *call = sched_call(engine->sched, engine->planned[index].call);
-    sched_expect(&call->eos_id_index_plus_1, sizeof call->eos_id_index_plus_1);
-    sched_expect(&call->first_token_us, sizeof call->first_token_us);
+    sched_cpu_prefetch(&call->eos_id_index_plus_1, sizeof call->eos_id_index_plus_1);
+    sched_cpu_prefetch(&call->first_token_us, sizeof call->first_token_us);
 }
 
 /* Reads everything that the worker wrote, once, and no more tokens than were asked for. */
 static void read_outs(struct sched_engine *engine)
 {
     for (uint32_t i = 0; i < engine->planned_count; i++) {
-        expect_row(engine, i);
+        cpu_prefetch_row(engine, i);
         const volatile struct step_out *out = step_out(&engine->step, i);
         const volatile uint32_t *tokens = step_out_tokens(&engine->step, i);
         struct step_out own = {.result = out->result, .produced = out->produced,

@@ -153,7 +153,7 @@ static void know(struct sched *sched, struct sched_instance of, uint32_t value_t
     leave(of);
     instance->state = WORKFLOW_KNOWN;
     instance->value_tokens = value_tokens;
-    sched_keep_end(of);
+    sched_kept_end_note(of);
     for (uint32_t i = 0; i < node->readers.count; i++) {
         struct sched_instance reader = {flow, of.row, flow->readers[node->readers.first + i]};
         struct workflow_instance *its = sched_instance_at(reader);
@@ -197,7 +197,7 @@ static void fail(struct sched_instance of, enum status status)
     leave(of);
     instance->state = WORKFLOW_FAILED;
     instance->status = (uint16_t)status;
-    sched_keep_end(of);
+    sched_kept_end_note(of);
 }
 
 /* The rows of `rows`, in which the node has failed, and those that waited for one of them. */
@@ -320,7 +320,7 @@ static bool share(struct sched_instance of, uint64_t rows)
             copy_value(of.flow, of.node, row, of.row);
             instance->state = WORKFLOW_KNOWN;
             instance->value_tokens = other->value_tokens;
-            sched_keep_end(of);
+            sched_kept_end_note(of);
             return true;
         }
         bool has_owner = other->state == WORKFLOW_SHARED && other->owner != WORKFLOW_NONE;
@@ -334,11 +334,12 @@ static bool share(struct sched_instance of, uint64_t rows)
 }
 
 /* Gives the instance the value that it had before a death; false: it had none. */
-static bool recall_value(struct sched_instance of)
+static bool restore_value(struct sched_instance of)
 {
     struct workflow_instance *instance = sched_instance_at(of);
     struct workflow_kept_end end;
-    if (!of.flow->rows[of.row].goes_on || !sched_recall_end(of, &end) || end.status != STATUS_OK) {
+    if (!of.flow->rows[of.row].goes_on || !sched_kept_end_read(of, &end) ||
+        end.status != STATUS_OK) {
         return false;
     }
     instance->state = WORKFLOW_KNOWN;
@@ -347,13 +348,13 @@ static bool recall_value(struct sched_instance of)
 }
 
 /* Those that had failed before a death fail again, with what reads them. */
-static void recall_failures(struct sched *sched, struct workflow *flow, uint32_t row)
+static void restore_failures(struct sched *sched, struct workflow *flow, uint32_t row)
 {
     for (uint32_t n = 0; n < flow->nodes_count; n++) {
         struct sched_instance of = {flow, row, n};
         struct workflow_kept_end end;
         if (flow->rows[row].goes_on && workflow_is_op(flow, n) &&
-            !is_over(sched_instance_at(of)) && sched_recall_end(of, &end) &&
+            !is_over(sched_instance_at(of)) && sched_kept_end_read(of, &end) &&
             end.status != STATUS_OK) {
             sched_instance_fail(sched, of, (enum status)end.status);
         }
@@ -374,7 +375,7 @@ static void begin_instances(struct workflow *flow, uint32_t row, const uint64_t 
         *sched_instance_at(of) = (struct workflow_instance){
             .state = WORKFLOW_WAITING, .missing = flow->nodes[n].operands, .call = CALL_NONE,
             .owner = WORKFLOW_NONE, .cache_entry = PROMPT_CACHE_NONE, .wait_next = WORKFLOW_NONE};
-        if (!workflow_is_op(flow, n) || recall_value(of)) {
+        if (!workflow_is_op(flow, n) || restore_value(of)) {
             continue;
         }
         for (uint32_t i = 0; rows != 0 && i < flow->inputs_count; i++) {
@@ -419,7 +420,7 @@ void sched_instance_begin_row(struct sched *sched, struct workflow *flow, uint32
     begin_instances(flow, row, equal);
     start_instances(sched, flow, row, now_us);
     stream(sched, flow);
-    recall_failures(sched, flow, row);
+    restore_failures(sched, flow, row);
     if (flow->rows[row].state == WORKFLOW_ROW_OPEN) {
         end_row_if_known(sched, flow, row);
     }

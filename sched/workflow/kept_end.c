@@ -15,7 +15,7 @@ static uint64_t check_of(struct sched_instance of, const struct workflow_kept_en
                          (uint64_t)end->value_tokens * sizeof(uint32_t)) | 1;
 }
 
-void sched_keep_end(struct sched_instance of)
+void sched_kept_end_note(struct sched_instance of)
 {
     const struct workflow_instance *instance = sched_instance_at(of);
     struct workflow_kept_end end = {0};
@@ -29,7 +29,7 @@ void sched_keep_end(struct sched_instance of)
     of.flow->kept_ends[sched_instance_index(of)] = end;
 }
 
-bool sched_recall_end(struct sched_instance of, struct workflow_kept_end *end)
+bool sched_kept_end_read(struct sched_instance of, struct workflow_kept_end *end)
 {
     *end = of.flow->kept_ends[sched_instance_index(of)];
     return end->value_tokens <= of.flow->nodes[of.node].max_tokens &&
