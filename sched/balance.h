@@ -6,5 +6,5 @@
 /* The engine for a call that waits for one; call.program is known. May assign the program to it.
  * O(engines); where sched.balance = preble, each is asked for the call's prompt. */
 uint32_t sched_balance_route(struct sched *sched, const struct call *call);
-/* The engine serves no more: programs that are assigned to it lose that. O(programs). */
+/* The engine stops serving: no program is assigned to it any more. O(programs). */
 void sched_balance_forget(struct sched *sched, const struct sched_engine *engine);

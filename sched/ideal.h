@@ -15,8 +15,8 @@
 #include "config/base/heap.h"
 
 #define SCHED_IDEAL_NONE  UINT32_MAX
-#define SCHED_IDEAL_TIMES 4         /* entries for each program of the process table: it forgets
-                                       programs that are in the ideal system still */
+#define SCHED_IDEAL_TIMES 4         /* entries for each program of the process table, which may
+                                       forget programs that are still in the ideal system */
 
 struct sched_ideal_entry {
     uint64_t tag;
@@ -24,7 +24,7 @@ struct sched_ideal_entry {
     uint8_t id[16];                 /* of the program */
     uint32_t program;               /* in the process table, or UINT32_MAX: it was forgotten */
     uint32_t weight;
-    uint32_t next;                  /* of free entries, or of those that have just left */
+    uint32_t next;                  /* in the list of free entries, or of those that just left */
 };
 
 struct sched_ideal {
@@ -32,8 +32,8 @@ struct sched_ideal {
     uint64_t weights;               /* N: of the programs in the system */
     struct heap tags;               /* of entries: the smallest leaves first */
     struct sched_ideal_entry *entries;
-    uint32_t left;                  /* entries that have left since the last advance began, in their
-                                       order; the next one gives them back */
+    uint32_t left;                  /* entries that left during the last advance, in order; the next
+                                       advance frees them */
     uint32_t left_last, free;       /* private */
     uint64_t early;                 /* entries that had to leave because all were taken */
 };
@@ -43,15 +43,15 @@ void sched_ideal_init(struct sched_ideal *ideal, uint32_t programs, struct arena
 /* Returns the entry; `what` says tag, id, program and weight. O(log programs). */
 uint32_t sched_ideal_enter(struct sched_ideal *ideal, const struct sched_ideal_entry *what,
                            uint64_t now_us);
-/* True when the entry is in the system, and of this program. It may be another one's by now: a
- * program that leaves is not told. O(1). */
+/* True when the entry is in the system and belongs to this program. A program that has left the
+ * system keeps the number of its entry, which may be another program's by now. O(1). */
 bool sched_ideal_has(const struct sched_ideal *ideal, uint32_t entry, uint32_t program);
-/* The entry is in the system. O(log programs). */
+/* Gives the entry, which is in the system, another tag. O(log programs). */
 void sched_ideal_move(struct sched_ideal *ideal, uint32_t entry, uint64_t tag);
-/* Service S between two points of time. Those whose tags V reaches leave, each when that was: their
- * list is in `left`. O(log programs) for each of them. */
+/* Adds service S that was given within this time. Entries whose tags V reaches leave, each at the
+ * moment at which V reached it: `left` lists them. O(log programs) for each. */
 void sched_ideal_advance(struct sched_ideal *ideal, uint64_t served, uint64_t begun_us,
                          uint64_t duration_us);
-/* No call is open: all leave, and V is their largest tag. */
+/* No call is open: all entries leave, and V becomes the largest tag. */
 void sched_ideal_rest(struct sched_ideal *ideal, uint64_t now_us);
 void sched_ideal_check(const struct sched_ideal *ideal);

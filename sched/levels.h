@@ -7,13 +7,13 @@
 void sched_levels_init(struct sched *sched);
 /* The queue whose range holds this service. O(queues). */
 uint32_t sched_levels_find(const struct sched *sched, uint64_t service_us);
-/* A program is idle, or a call has ended where the policy knows no programs. Returns a name of the
- * note. */
+/* Notes the service of a program that has become idle (of an ended call where the policy knows no
+ * programs). Returns the number of the note. */
 uint8_t sched_levels_note(struct sched *sched, uint64_t service_us);
-/* The program of that note has come back. */
+/* The program of this note is no longer idle: takes the note out again. */
 void sched_levels_take_back(struct sched *sched, uint8_t note);
 /* A step had this many rounds. */
 void sched_levels_note_step(struct sched *sched, uint64_t duration_us, uint32_t rounds);
-/* Between two plans: learnt levels follow what was noted, and promises where programs stand by
- * their attained service. O(1) but for one time in SCHED_LEVELS_EVERY notes. */
+/* Between two plans: adapts learnt levels to what was noted and, where programs stand by their
+ * attained service, to promises. O(1), but for one call in SCHED_LEVELS_EVERY notes. */
 void sched_levels_learn(struct sched *sched, bool stands_by_attained);

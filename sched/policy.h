@@ -18,8 +18,8 @@ bool sched_policy_joins_calls(const struct sched *sched);
 uint32_t sched_policy_lists(const struct sched *sched, uint32_t queue);
 /* True when the key is a tag: programs have an entry in the ideal system (ideal.c). */
 bool sched_policy_has_tags(enum sched_policy policy);
-/* Virtual finish time: what the clock showed when the program arrived, and its cost, divided by the
- * weight of its tenant. */
+/* Virtual finish time: the clock when the program arrived, plus its cost divided by the weight of
+ * its tenant. */
 uint64_t sched_policy_tag(const struct sched *sched, const struct program *program);
 /* True when a program that arrives begins with the smallest key of its tenant's programs that can
  * run. */
@@ -27,7 +27,7 @@ bool sched_policy_lifts(const struct sched *sched);
 enum sched_cost_unit sched_policy_cost(const struct sched *sched);
 /* True when a job begins at the level of its program's service. */
 bool sched_policy_knows_programs(const struct sched *sched);
-/* True when what its class has learnt says at which level a program stands. */
+/* True when a program's level follows from what its class has learnt. */
 bool sched_policy_foresees(const struct sched *sched);
 /* True when all open calls of a program are one job; else each call is one. */
 bool sched_policy_orders_programs(const struct sched *sched);
@@ -52,6 +52,6 @@ bool sched_policy_demotes_to_head(const struct sched *sched);
 /* True when the job, outside the first queue, has waited too long (lines 24-26). */
 bool sched_policy_promotes(const struct sched *sched, const struct sched_job *job,
                            uint64_t now_us);
-/* What the last `duration_us` of the call's service make of its program's (line 4). */
+/* Adds the last `duration_us` of the call's service to its program's service (line 4). */
 void sched_policy_credit(const struct sched *sched, uint64_t *service_us,
                          const struct call *call, uint64_t duration_us);

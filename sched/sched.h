@@ -14,11 +14,11 @@
  *
  * Time is in microseconds and enters as an argument; all scheduling arithmetic is in integers.
  * Service of a call: the duration of each step that it took part in (prefill and recompute count);
- * of a step that it entered as a standby, the share of its rounds.
- * Waiting of a call: time in a queue outside the running step, since its arrival, but for the time
- * in which plans passed over it because its client did not read.
+ * of a step that it entered as a standby, the share of the rounds that it had.
+ * Waiting of a call: the time since its arrival in which it was in no step, less the time in which
+ * plans passed over it because its client did not read.
  * A program's wait W_p is updated when a call ends; the waits of parallel calls add up.
- * The paper leaves these open; docs/decisions/0001 and 0006 say why they are so.
+ * The paper leaves these definitions open; docs/decisions/0001 and 0006 give our reasons.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,8 +45,8 @@
 #define SCHED_ENGINE_NONE  UINT32_MAX
 #define SCHED_ACTIVE_ALL   UINT32_MAX
 
-/* config/config.h has enum sched_policy, a row of config/policies.def each, and enum sched_sharing,
- * the words of kv.sharing: which calls may share the KV of an equal beginning. */
+/* config/config.h has enum sched_policy (the rows of config/policies.def) and enum sched_sharing
+ * (the words of kv.sharing: which calls may share the KV of an equal beginning). */
 #define POLICY(...) +1
 enum { SCHED_POLICIES = 0
 #include "config/policies.def"
@@ -64,7 +64,7 @@ struct sched_settings {
     uint64_t beta_milli;            /* beta * 1000; 0: never promote by ratio */
     uint64_t wait_max_us;           /* absolute bound; 0: never promote by it */
     uint32_t steps_per_plan;        /* N */
-    uint32_t speculate;             /* tokens of a draft at most; 0: there are none */
+    uint32_t speculate;             /* the most tokens of a draft; 0: no drafts */
     uint32_t recall_tokens;         /* of earlier calls of the program, for drafts */
     uint32_t batch_calls;
     uint32_t standby_calls;         /* rows beyond the batch, for calls that enter as others end */
@@ -72,23 +72,22 @@ struct sched_settings {
     uint32_t context_tokens;
     uint32_t vocab_tokens;          /* a sampled id at or above it is an engine failure */
     uint64_t program_idle_us;
-    uint32_t active_programs;       /* at most so many are active; 0: as many as KV has room for;
+    uint32_t active_programs;       /* the most that are active; 0: as many as KV has room for;
                                        SCHED_ACTIVE_ALL: all */
-    uint32_t exchange_permille;     /* of the engine's time, for programs that take the place of
-                                       others */
-    uint32_t small_permille;        /* of the KV, for first calls that are small */
+    uint32_t exchange_permille;     /* of the time that steps take, for exchanges of programs */
+    uint32_t small_permille;        /* of the KV, reserved for small first calls */
     uint64_t half_life_us;          /* a program's service halves in this time; 0: never */
     uint32_t calls;                 /* slots of the call table */
     uint32_t programs;
-    uint32_t classes;               /* of programs, that are known */
-    uint32_t tenants;               /* that have an account each; 1: all share it */
-    uint32_t calls_per_program;     /* open ones; 0: as many as there are */
+    uint32_t classes;               /* entries of the table of classes of programs */
+    uint32_t tenants;               /* accounts; 1: all tenants share one */
+    uint32_t calls_per_program;     /* the most open ones; 0: as many as there are slots */
     const struct predictor *predictor;  /* of programs' costs; NULL: none (predictor.h) */
     uint64_t hash_key[2];           /* of the process table: a secret of this boot */
     enum sched_sharing sharing;
-    enum sched_balance balance;     /* which engine a call goes to, */
-    uint32_t balance_tokens;        /* and how long a prompt is that goes where its history is */
-    enum sched_clock virtual_clock; /* what the ideal system of justitia is served */
+    enum sched_balance balance;     /* which engine a call goes to; */
+    uint32_t balance_tokens;        /* a longer prompt goes to the engine with its history */
+    enum sched_clock virtual_clock; /* what moves the clock of justitia's ideal system on */
     bool retag;                     /* a program that outlives its cost gets a later tag */
     bool cut_steps;                 /* a step ends before its N rounds when a call can make use of
                                        its end (docs/decisions/0009) */
@@ -104,33 +103,33 @@ struct program {
     bool in_use;
     uint64_t domain;                /* the same id in another trust domain is another program */
     uint8_t id[CALL_PROGRAM_ID_BYTES];
-    uint32_t tenant;                /* who pays for it */
+    uint32_t tenant;                /* which pays for it */
     uint32_t engine;                /* that it is assigned to (balance.c), or SCHED_ENGINE_NONE */
-    uint32_t connection;            /* of its last call, if it is open still; or CALL_NONE */
-    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Sinks by half_life only */
+    uint32_t connection;            /* that its last call came by, or CALL_NONE */
+    uint64_t service_us;            /* PLAS: sum; ATLAS: critical path. Only half_life lowers it */
     uint64_t attained_us;           /* the same, if all its open calls ended now */
     uint64_t wait_us;               /* W_p, of ended calls */
     uint32_t active_calls;          /* its open calls, on all engines: threads of the paper */
     /* Where the policy has keys (key.c). */
-    uint64_t cost_foreseen, cost;   /* what it will cost: at first; as far as is known now */
-    uint64_t served;                /* of that cost */
+    uint64_t cost_foreseen, cost;   /* of the whole program: as predicted at first; as revised */
+    uint64_t served;                /* the part of that cost that it has received */
     uint64_t key_base;              /* virtual time, or lift, when it arrived */
-    uint32_t ideal;                 /* its entry in the ideal system, if it is in that (ideal.h) */
+    uint32_t ideal;                 /* its entry in the ideal system (ideal.h), while it has one */
     uint32_t calls_ended;
-    bool misses;                    /* its latest call, a long one (balance.c), found nothing */
+    bool misses;                    /* its latest long call (balance.c) found nothing cached */
     uint64_t started_us, last_arrival_us, last_completion_us;
-    struct sched_class_ref class;   /* what programs like it have been */
-    struct sched_prediction predicted;  /* when its first call came */
+    struct sched_class_ref class;   /* of programs like it */
+    struct sched_prediction predicted;  /* made when its first call came */
     struct sched_spent spent;       /* what its ended calls have cost */
-    uint32_t draft_share, recalled; /* of drafts, what agrees; tokens kept for them: recall.h */
+    uint32_t draft_share, recalled; /* share of drafted tokens that agree; tokens kept: recall.h */
     uint32_t displacements;         /* times that it had to leave an active set for others */
     uint8_t service_note;           /* private: of an idle program (levels.c) */
-    bool kept_is_behind;            /* private: a step has charged it, and kept.c is not told */
-    uint64_t halved_us;             /* private: service_us is up to date with this time */
-    uint64_t salt;                  /* private: names its KV: never given twice */
+    bool kept_is_behind;            /* private: a step has charged it; kept.c has not noted that */
+    uint64_t halved_us;             /* private: half_life is applied up to this time */
+    uint64_t salt;                  /* private: names its KV; never used twice */
     uint32_t hash_next;             /* private: chain of the hash table, or of the free list */
     uint32_t idle_next, idle_prev;  /* private: idle ones of its account, oldest first */
-    uint64_t idle_since_us;         /* private: since when it has had no open call */
+    uint64_t idle_since_us;         /* private: when its last open call ended */
 };
 
 /* What queue i stands for, on every engine (4.2.2). */
@@ -152,22 +151,22 @@ struct sched {
     struct sched_level levels[SCHED_QUEUES_MAX];    /* of the queues */
     struct sched_services services; /* of idle and ended programs: levels are learnt from them */
     struct sched_tenants tenants;
-    uint64_t round_us;              /* a moving mean; so is their quantum */
+    uint64_t round_us;              /* that a round takes: a moving mean */
     struct sched_promises promises;
     struct sched_ideal ideal;       /* where the policy has tags */
-    uint64_t served;                /* since the clock of that has moved on (key.c) */
-    bool clock_due;                 /* rows of a step are charged, and it has not yet moved on */
-    uint64_t ties;                  /* of jobs with equal keys, given so far */
+    uint64_t served;                /* cost that the ideal system's clock has not counted (key.c) */
+    bool clock_due;                 /* rows of a step are charged; that clock has yet to move */
+    uint64_t ties;                  /* numbers given so far to jobs, to order equal keys */
     struct sched_classes classes;
     struct sched_workflows workflows;
-    uint64_t output_tokens;         /* of an ended call, a moving mean (active/working_set.c) */
+    uint64_t output_tokens;         /* of a call: a moving mean (active/working_set.c) */
     struct sched_job *jobs;         /* [calls] */
     struct sched_node *nodes;       /* [calls] of jobs; NULL: the policy has no key */
     bool draining;
-    bool engine_failed;             /* there will be no engine any more */
-    uint32_t engine_turn;           /* whose turn it is, where engines are used alike (balance.c) */
+    bool engine_failed;             /* no engine will ever serve again */
+    uint32_t engine_turn;           /* whose turn it is among engines used alike (balance.c) */
     uint32_t open_calls;            /* calls in the queues */
-    uint32_t suspects;              /* of them, those in whose step a worker has died */
+    uint32_t suspects;              /* those in whose step a worker has died (suspicion.h) */
     struct times times;
     /* private: only sched/ */
     uint32_t programs_count, program_free, job_free;
@@ -190,7 +189,7 @@ struct sched_wiring {
         struct kvmem *kv;
         struct step step;
     } *engines;                     /* [settings.engines]; read at init only */
-    struct arena *kept;                     /* of rows of kind MEMORY_KEPT; NULL: as all others */
+    struct arena *kept;                     /* for rows of kind MEMORY_KEPT; NULL: the same arena */
 };
 
 /* BOOT_ONLY. All that options say; hash_key, event_log and predictor are the caller's to add. */
@@ -200,15 +199,15 @@ void sched_plan_memory(struct memory_plan *plan, const struct sched_settings *se
 void sched_init(struct sched *sched, const struct sched_settings *settings,
                 const struct sched_wiring *wiring, struct arena *arena);
 
-/* Programs that a core before this one has left in kept memory are known, without calls. Once
- * tenants have their names and quotas are bound. */
+/* Restores the programs that an earlier core has left in kept memory, without their calls. To be
+ * called once tenants are named and quotas bound. */
 void sched_take_up(struct sched *sched, uint64_t now_us);
 
-/* The trust domain has a place of its own, with this weight and this name; `name` has at most
- * SCHED_TENANT_NAME_BYTES - 1 bytes. One that finds no place shares the account of such. Does
+/* Gives the trust domain an account of its own, with this weight and this name of at most
+ * SCHED_TENANT_NAME_BYTES - 1 bytes. Where the table is full, such domains share one account. Does
  * nothing where tenants are off. */
 void sched_name_tenant(struct sched *sched, uint64_t domain, uint32_t weight, const char *name);
-/* The keys have changed: no tenant has a name any more, until each is named again. */
+/* The keys have changed: no tenant has a name until it is named again. */
 void sched_forget_names(struct sched *sched);
 
 /* ---- the upper floor ------------------------------------------------------------------------- */
@@ -222,30 +221,30 @@ void sched_intake(struct sched *sched, uint64_t now_us);
 uint64_t sched_next_us(const struct sched *sched, uint64_t now_us);
 /* True when no call is open. */
 bool sched_is_idle(const struct sched *sched);
-/* There will be no engine any more: ends every open call, and admits none from now on. */
+/* No engine will ever serve again: ends every open call, and admits none from now on. */
 void sched_give_up(struct sched *sched, uint64_t now_us);
 /* Ends every open call with this status (shutdown). */
 void sched_fail_all(struct sched *sched, enum status status, uint64_t now_us);
 /* Asserts every invariant: queue links, program lists, states, KV ownership. */
 void sched_check(const struct sched *sched);
-/* What the program has on all engines: KV blocks of its working sets; whether it is active on one.
- * O(engines). */
+/* KV blocks of the program's working sets on all engines. O(engines). */
 uint32_t sched_program_blocks(const struct sched *sched, uint32_t program);
+/* True when the program is active on an engine. O(engines). */
 bool sched_program_is_active(const struct sched *sched, uint32_t program);
-/* Of a call that is QUEUED or a standby. O(1). */
+/* Why the call, which is QUEUED or a standby, waits. O(1). */
 enum sched_reason sched_call_reason(const struct sched *sched, const struct call *call);
-/* Fills the gauges of stats.def that are sched's, and what kvmem counts. */
+/* Fills sched's gauges of stats.def, and what kvmem counts. */
 void sched_report(const struct sched *sched);
 
 /* ---- the lower floor: one engine ------------------------------------------------------------- */
 
 enum sched_verdict {
     SCHED_BELIEVED,
-    SCHED_NOT_FINITE,               /* taken, but for rows with values that are not finite */
-    SCHED_REFUTED,                  /* nothing taken: the worker has to go, and the step stays in
-                                       flight until sched_engine_lost() */
+    SCHED_NOT_FINITE,               /* taken, except rows with values that are not finite */
+    SCHED_REFUTED,                  /* nothing taken: the worker has to be replaced, and the step
+                                       stays in flight until sched_engine_lost() */
 };
-/* The step is in flight: publishes the tokens of the rounds that it has had since the last look. */
+/* The step is in flight: publishes the tokens of the rounds that ended since the last call. */
 void sched_engine_progress(struct sched_engine *engine, uint64_t now_us);
 /* The step that was in flight is done: takes its tokens, charges service, finishes, demotes.
  * Everything in the record that the worker wrote is checked first. */
@@ -253,13 +252,15 @@ MUST_CHECK enum sched_verdict sched_engine_settle(struct sched_engine *engine, u
 /* The step in flight is lost and so is all KV of the engine: its calls go back to their queues with
  * their attained service kept, and will be recomputed from their tokens. */
 void sched_engine_lost(struct sched_engine *engine, uint64_t now_us);
-/* What an engine has computed lately may be wrong: no call is answered by what it was to others. */
+/* What an engine computed lately may be wrong: forgets the values in the prompt cache. */
 void sched_doubt_values(struct sched *sched);
-/* The same, unless a core has doubted already for so many damages of these engines' weights. */
+/* The same for damaged weights, of which so many slices were found; does nothing when a core has
+ * done it for that number already. */
 void sched_doubt_values_for(struct sched *sched, uint32_t damages);
-/* The engine takes steps, or it does not for now. Where others serve, its calls that have no KV are
- * routed anew: all of them once it is lost. So are those that wait where none serves, when one
- * begins to. Where there is one engine its calls wait for it. O(its calls + programs). */
+/* The engine takes steps from now on, or stops taking them. When it stops and others serve, its
+ * calls without KV are routed to those (after sched_engine_lost() that is all of its calls). When
+ * it begins to, it gets the calls that wait at engines which do not serve. A single engine keeps
+ * its calls. O(its calls + programs). */
 void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us);
 /* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
  * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm

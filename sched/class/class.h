@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: classes of programs: what programs of one kind have been tells what the next one will be.
- * A class is the programs of a trust domain to which their clients give one name; of programs
- * without a name, those whose first prompts begin with the same KV block. The records, and the
- * table of classes (class.c); sched/class/prediction.h is what they are for.
+ * What: classes of programs: what past programs of a class have cost predicts what the next one
+ * will cost. A class is the programs of a trust domain to which their clients give one name or,
+ * without a name, those whose first prompts begin with the same KV block. Here are the records, and
+ * the table of classes (class.c); sched/class/prediction.h uses them.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ struct sched_spent {
     uint64_t rounds, tokens, output_tokens;
 };
 
-/* Who knew, the best source first. */
+/* Where a prediction comes from, the best source first. */
 enum sched_source {
     SCHED_SOURCE_NONE,
     SCHED_SOURCE_FORETOLD,              /* the lab */
@@ -52,25 +52,25 @@ struct sched_prediction {
  * towards each later one. */
 struct sched_learnt {
     uint32_t programs;
-    uint32_t predicted;                 /* of them, those that a file or the class had predicted */
+    uint32_t predicted;                 /* of them, those that a file or the class predicted */
     uint64_t rounds, tokens;            /* of a program: means */
     uint64_t rounds_least, rounds_most;
     uint64_t output_tokens;             /* of a call: a mean, times SCHED_CLASS_ONE */
     int32_t error;                      /* of what was predicted: the mean of log2(real /
                                            predicted), times SCHED_CLASS_ONE; it begins at 0 */
-    struct sched_promises promises;     /* from the services that they have had */
+    struct sched_promises promises;     /* from the services that they received */
 };
 
 struct sched_class {
     bool in_use;
-    uint64_t number;                    /* never given twice */
+    uint64_t number;                    /* never used twice */
     uint64_t domain;
     uint64_t hash;                      /* keyed: of the name, or of the KV block */
     char name[CALL_CLASS_BYTES + 1];    /* empty: it has none */
     struct sched_learnt learnt;
     uint32_t recalled;                  /* tokens that are kept for drafts (recall.h) */
     /* private */
-    uint32_t owner;                     /* slot of its domain */
+    uint32_t owner;                     /* index of its domain */
     uint32_t hash_next;                 /* chain of the hash table, or of the free list */
     uint32_t next, prev;                /* of its domain, last used first */
 };
@@ -92,28 +92,28 @@ struct sched_classes {
     uint32_t *hash, *domain_hash;       /* [hash_mask + 1] heads of chains */
     uint32_t hash_mask, free, domain_free;
     struct heap by_classes;             /* domains; the one with most classes first */
-    uint64_t number;                    /* of the class that was new last */
+    uint64_t number;                    /* of the newest class */
 };
 
 /* The class of a program; NULL: it has none, or its class is forgotten. O(1). */
 const struct sched_class *sched_class_of(const struct sched *sched, const struct program *program);
-/* What its programs have really cost, of a hundred that were predicted; 100: right on average. */
+/* What its programs really cost, as a percentage of what was predicted. */
 uint64_t sched_class_real_percent(const struct sched_class *class);
 
 /* ---- private to sched/ ----------------------------------------------------------------------- */
 
 void sched_class_plan_memory(struct memory_plan *plan, uint32_t classes);
 void sched_class_init(struct sched *sched, struct arena *arena);
-/* The program gets the class of this name, unless the name is empty, the program has a class, or
- * its first call has come. O(log domains), as all that follows. */
+/* Puts the program into the class of this name, unless the name is empty, the program has a class,
+ * or its first call has come. O(log domains), as everything that follows. */
 void sched_class_join(struct sched *sched, uint32_t program, const char *name);
-/* The program, of which only the trust domain is looked at, gets the class of this name. */
+/* The same without conditions; of the program only the trust domain is read. */
 void sched_class_join_name(struct sched *sched, struct program *program, const char *name);
-/* The call's program gets the class of this prompt, unless it has one, or the prompt is shorter
- * than a KV block. */
+/* Puts the call's program into the class of this prompt, unless it has a class, or the prompt is
+ * shorter than a KV block. */
 void sched_class_join_by_prompt(struct sched *sched, const struct call *call);
-/* The class was used, and this is its mean of token-rounds now. */
+/* Sets the class's mean of token-rounds. The class counts as used. */
 void sched_class_set_mean(struct sched *sched, struct sched_class *class, uint64_t rounds);
-/* The class with most token-rounds in a domain; NULL: it has none. */
+/* The class of the domain with the most token-rounds; NULL: it has no class. */
 const struct sched_class *sched_class_largest(const struct sched *sched, uint64_t domain);
 void sched_class_check(const struct sched *sched);

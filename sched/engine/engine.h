@@ -14,8 +14,8 @@
 #include "config/base/step.h"
 
 #define SCHED_QUEUES_MAX  BOUND_QUEUES
-#define SCHED_TURN_ROWS   16        /* one job for each so many rows of the batch has a turn */
-#define SCHED_TURNS_MAX   64        /* sched.batch / SCHED_TURN_ROWS, but one at least */
+#define SCHED_TURN_ROWS   16        /* rows of the batch for each job that may have a turn */
+#define SCHED_TURNS_MAX   64        /* no more jobs have one: sched.batch / SCHED_TURN_ROWS */
 #define SCHED_JOB_NONE    UINT32_MAX
 #define SCHED_GROUP_NONE  UINT32_MAX
 
@@ -58,9 +58,10 @@ struct sched_job {
     struct sched_list ends[CALL_LISTS];     /* of each list of its queue, its first and last call */
     uint32_t last_old;              /* newest call that was open when the job came to its place, or
                                        CALL_NONE: all of these have ended */
-    uint64_t place;                 /* in its queue, since it entered that: smallest first */
-    uint64_t key, tie;              /* where the policy has keys: its place in its queue, smallest
-                                       first; of equal keys, the smallest tie first */
+    uint64_t place;                 /* in the order of its queue, smallest first; fixed when it
+                                       enters */
+    uint64_t key, tie;              /* where the policy has keys: the queue is in their order,
+                                       smallest first; of equal keys, the smallest tie first */
 };
 
 struct sched_node {                 /* of a job in the tree of its queue (engine/order.c) */
@@ -76,7 +77,7 @@ struct sched_queue {
     uint32_t cursor;                /* next job to be checked for starvation, or SCHED_JOB_NONE */
 };
 
-/* A place between two calls, on the way through the queues of a lane from the top (queue.h). */
+/* A place between two calls, for a walk through the queues of a lane from the top (queue.h). */
 struct sched_cursor {
     const struct sched_lane *lane;
     uint32_t queue;
@@ -90,9 +91,9 @@ struct sched_use {
     uint64_t prompt_tokens, blocks;
 };
 
-/* Which resident calls have to go: those that cannot run, or besides those that come later. */
+/* Which resident calls may have to go: those that cannot run, or those and later ones, too. */
 enum sched_victims { SCHED_VICTIMS_IDLE, SCHED_VICTIMS_LATER, SCHED_VICTIMS };
-/* Where the search for victims goes on, from the end of a lane. */
+/* Where a search for victims, from the end of a lane, has come to. */
 struct sched_search {
     uint32_t queue;
     struct call *next;
@@ -102,15 +103,15 @@ struct sched_search {
 /* What a plan has dealt to a tenant, and where its walk is (share/deal.c). */
 struct sched_hand {
     uint64_t sequence;              /* of the plan */
-    uint64_t key;                   /* virtual time, with what was dealt: the least one is next */
+    uint64_t key;                   /* virtual time, what was dealt included: the least is next */
     struct sched_use use;
     struct sched_cursor cursor;     /* before the call at which the walk ended */
-    struct sched_cursor after;      /* the same, of the search for standbys */
-    bool is_out;                    /* there was no such call */
-    bool is_done;                   /* of the search that goes on: it has no other call for it */
-    bool is_limited;                /* the walk has stopped visiting all of its calls */
+    struct sched_cursor after;      /* the same for the search for standbys */
+    bool is_out;                    /* the walk has come past all of its calls */
+    bool is_done;                   /* the search under way has no further call here */
+    bool is_limited;                /* the walk no longer visits all of its calls */
     bool wants;                     /* a call that can run has got no row */
-    bool wanted;                    /* nor had one in the last step */
+    bool wanted;                    /* the same of the last step */
     uint32_t kept_out;              /* a call that may not enter, or CALL_NONE: after it the walk
                                        visits residents only */
     uint32_t last_queue;            /* of its last row in the batch */
@@ -132,20 +133,20 @@ struct sched_lane {
 struct sched_member {
     uint32_t calls_count;           /* its open calls here */
     uint32_t first_call;            /* list of them, the newest first, through call.program_next */
-    uint32_t jobs[SCHED_STAGES];    /* where the policy orders programs: of those in each stage, or
-                                       SCHED_JOB_NONE; with levels all are in the first one */
+    uint32_t jobs[SCHED_STAGES];    /* where a program's calls are one job: the job in each stage,
+                                       or SCHED_JOB_NONE; with levels it is the first entry */
     bool is_active;                 /* in the active set: its KV stays */
-    bool is_further;                /* since then a call of it has got further than it ever was */
+    bool is_further;                /* since then a call of it has computed something new */
     /* Its working set, in blocks (working_set.c). */
-    uint32_t history_blocks;        /* that its next call finds, or its open ones have found */
+    uint32_t history_blocks;        /* that its next call will find, or its open ones have found */
     uint32_t new_blocks;            /* that its open calls need besides */
-    uint32_t common_blocks;         /* of them, besides: those that others have, too; ending with */
-    uint64_t common_identity;       /* this content */
-    uint32_t group;                 /* that it counts for, or SCHED_GROUP_NONE */
-    uint32_t away_blocks;           /* of it, when it was displaced, until it is back */
-    uint32_t counted_blocks;        /* of it in the sum of the active set */
-    uint32_t owed_us;               /* service since it became active, for what was computed again
-                                       before it got further; less that for what was new since */
+    uint32_t common_blocks;         /* that it found besides, and other programs have, too; */
+    uint64_t common_identity;       /* the content of the last of these */
+    uint32_t group;                 /* of programs with the same, or SCHED_GROUP_NONE */
+    uint32_t away_blocks;           /* of a displaced program: its working set, until it is back */
+    uint32_t counted_blocks;        /* its part of active.blocks */
+    uint32_t owed_us;               /* service since it became active that computed again, until
+                                       something new was computed; less service for what is new */
 };
 
 /* A beginning that several programs have in common: it counts once for all that are active. */
@@ -165,24 +166,24 @@ struct sched_active {
     struct sched_group *groups;     /* [programs] */
     uint32_t *group_hash;           /* [group_hash_mask + 1] */
     uint32_t group_hash_mask, group_free;
-    struct heap idle;               /* those of which no call can run, by since when */
+    struct heap idle;               /* those of which no call can run, idle longest first */
     uint32_t held_jobs;             /* of programs that are not active */
-    uint64_t busy_us, credited_us;  /* time of steps, and until when it is in the credit */
-    uint64_t starved_us;            /* when one that had starved in the first level became active */
-    uint64_t fed_tokens, again_tokens;      /* lately, and those that had been computed before */
+    uint64_t busy_us, credited_us;  /* time of steps that is not in the credit yet; since when */
+    uint64_t starved_us;            /* when a starved one of the first level last became active */
+    uint64_t fed_tokens, again_tokens;      /* fed lately; of these, computed before */
     int64_t credit_us;              /* of the engine's time, for exchanges */
-    uint64_t token_ns;              /* that a token of a prompt takes, a moving mean; 0: unknown */
+    uint64_t token_ns;              /* that a prompt token takes: a moving mean; 0: unknown */
 };
 
-/* What a round takes, lately: means over steps that read no prompt (draft.c). */
+/* How long a round takes lately: means over steps that read no prompt (draft.c). */
 struct sched_draft_cost {
     int64_t slots;                  /* of a round, in 1/256 */
     int64_t round_ns;
     int64_t variance, covariance;   /* of slots; of both */
-    struct sched_draft_pair {       /* of a step and the next one that had the same rows */
-        int64_t variance, covariance;   /* of what they differ by: slots of drafts; and time */
-        uint64_t rows_key;          /* of the last step: its rows; 0: of no use */
-        int64_t drafts, round_ns;   /* in a round of it; drafts in 1/256 */
+    struct sched_draft_pair {       /* of two steps in a row that had the same rows */
+        int64_t variance, covariance;   /* of their difference in draft slots; with that in time */
+        uint64_t rows_key;          /* of the rows of the last step; 0: of no use */
+        int64_t drafts, round_ns;   /* of a round of it; drafts in 1/256 */
     } pair;
 };
 
@@ -198,16 +199,16 @@ struct sched_engine {
     struct sched_lane *lanes;       /* [tenants] */
     uint32_t *dealt;                /* [tenants]: lanes of the last plan, */
     uint32_t dealt_count;
-    uint32_t taker;                 /* the last call that took blocks of another tenant; */
-    uint32_t taker_tokens;          /* and how far it had been */
+    uint32_t taker;                 /* the last call that took blocks of another tenant, */
+    uint32_t taker_tokens;          /* and the positions that it had computed by then */
     uint64_t step_cost;             /* of the last step, as tenants pay for it (tenant.c) */
     struct sched_active active;
     uint32_t resident_calls;        /* calls that own blocks */
     uint32_t turns[SCHED_TURNS_MAX];    /* promoted jobs; oldest turn first */
     uint32_t turns_count;
-    uint64_t turns_ahead_us;        /* service that turns have had beyond their rows */
-    uint32_t turn_queue;            /* that the last turn was given to; 0: none yet */
-    uint32_t turn_tenant;           /* to whom */
+    uint64_t turns_ahead_us;        /* service of jobs with a turn beyond a row for each */
+    uint32_t turn_queue;            /* the queue that had the last turn; 0: none yet */
+    uint32_t turn_tenant;           /* the tenant that had it */
     struct step_planned *planned;   /* [batch_calls + standby_calls]: rows of the last plan, for
                                        kvmem_bind(); they are of the step in flight */
     uint32_t planned_count;
@@ -217,14 +218,14 @@ struct sched_engine {
     struct step_out *outs;          /* [batch_calls + standby_calls]: copies of what the worker */
     uint32_t *out_tokens;           /* wrote; (batch_calls + standby_calls, steps_per_plan) */
     struct sched_draft_cost draft_cost;
-    uint64_t last_key;              /* of its tenant, when the last row of the last plan's batch was
-                                       dealt */
-    uint32_t move_waits;            /* calls that the last plan passed over, because what they need
-                                       moves with its step; at most batch_calls */
-    bool is_trial;                  /* the last plan was for suspects alone (suspicion.h), */
-    bool turn_is_over;              /* and since such plans began a call got further */
-    bool has_room;                  /* the last plan had a row left for one more call, */
-    bool is_underused;              /* and some of its prefill budget, too */
+    uint64_t last_key;              /* key of the tenant that got the last row of the last plan's
+                                       batch, when it got that */
+    uint32_t move_waits;            /* calls that the last plan passed over because KV that they
+                                       need moves with its step; at most batch_calls */
+    bool is_trial;                  /* the last plan was for suspects alone (suspicion.h); */
+    bool turn_is_over;              /* since then a call has computed something new */
+    bool has_room;                  /* the last plan had a row left for one more call; */
+    bool is_underused;              /* and prefill budget left, too */
     uint64_t sequence;              /* of the last plan */
     uint32_t rounds_published;      /* of the step in flight (progress.c) */
     uint64_t step_submitted_us;

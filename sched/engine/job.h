@@ -38,16 +38,16 @@ static inline struct call *sched_job_first(const struct sched *sched, const stru
 }
 
 /* A call has been admitted: it joins its program's job where the policy orders programs and the
- * program has open calls; else it begins one, at the tail of its level. */
+ * program has open calls; else it begins a job, at the tail of its level. */
 void sched_job_open(struct sched_engine *engine, struct call *call);
 /* The call ends; its job ends with its last call. */
 void sched_job_close(struct sched_engine *engine, struct call *call);
-/* Where queues are stages, the call goes to this one: it has been given KV, or has lost it. Free
- * where it is there, and where queues are no stages. O(log jobs). */
+/* Where queues are stages: moves the call, which has been given KV or has lost it, to this one.
+ * Does nothing where it is there, or queues are no stages. O(log jobs). */
 void sched_job_restage(struct sched_engine *engine, struct call *call, enum sched_stage stage,
                        uint64_t now_us);
-/* The key of the call's program has changed: its jobs, on all engines, go where that belongs.
- * O(engines + log jobs). */
+/* The key of the call's program has changed: moves its jobs, on all engines, to where the key
+ * belongs. O(engines + log jobs). */
 void sched_job_rekey(const struct sched *sched, const struct call *call);
 /* The job of the call, or of its program when the call has ended; NULL: there is none. */
 struct sched_job *sched_job_after(const struct sched *sched, const struct call *call);
@@ -55,28 +55,28 @@ struct sched_job *sched_job_after(const struct sched *sched, const struct call *
 #define SCHED_JOB_LOOKS 8
 /* True when one of its first SCHED_JOB_LOOKS calls can run. */
 bool sched_job_can_run(const struct sched *sched, const struct sched_job *job);
-/* True when any of its calls can. O(its calls). */
+/* True when any of its calls can run. O(its calls). */
 bool sched_job_has_any_to_run(const struct sched *sched, const struct sched_job *job);
 /* A step begins in which a call of the job is: the job's waiting is over. */
 void sched_job_enter(struct sched_job *job, uint64_t now_us);
 /* A plan passes over the call because its client does not read or has cancelled it: that is not our
- * delay, and counts as no waiting; of the job, where it has no other call. */
+ * delay, so it is no waiting of the call; nor of its job, where it has no other call. */
 void sched_job_excuse(struct sched_job *job, struct call *call, uint64_t now_us);
 /* A step with a call of the job has ended. `is_progress`: it computed what was never computed
  * before. */
 void sched_job_charge(struct sched_job *job, uint64_t duration_us, bool is_progress,
                       uint64_t now_us);
-/* The same, of progress on this engine, for the program's jobs on other ones; and then settles
- * those. O(engines). */
+/* The program has made progress on this engine: charges its jobs on other engines; then settles
+ * these. O(engines). */
 void sched_job_charge_others(const struct sched_engine *engine, uint32_t program,
                              uint64_t duration_us);
 void sched_job_settle_others(const struct sched_engine *engine, uint32_t program, uint64_t now_us);
 /* Moves the job to where it belongs, if it has used up its level (Algorithm 1, lines 20 to 23). */
 void sched_job_settle(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);
-/* The job's waiting begins again. */
+/* The job's waiting counts from now on. */
 void sched_job_wait_again(struct sched_job *job, uint64_t now_us);
 /* A promoted job goes on with its turn at the tail of the first queue, or stands at the head of
- * its own level for now. Free when it is there. */
+ * its own level for now. Does nothing when it is there. */
 void sched_job_place_turn(struct sched_engine *engine, struct sched_job *job, bool is_first);
 /* A promoted job goes back to the queue that it came from. */
 void sched_job_give_up_turn(struct sched_engine *engine, struct sched_job *job, uint64_t now_us);

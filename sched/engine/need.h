@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: how much a program's KV is needed (kvmem/holder.c): a holder of kvmem is an entry of the
+/* What: tells kvmem how much each program's KV is needed. kvmem's holders are the entries of the
  * process table. Private to sched/. */
 #include "sched/call.h"
 
 /* The job has come to stand at the head or the tail of its queue. O(log programs). */
 void sched_need_queued(const struct sched_engine *engine, struct sched_job *job, bool at_head);
-/* It has come to the held ones of its level, or back: what its program's calls have asked for is
- * needed less than what active ones have left, or as before. O(log programs). */
+/* The job is held from now on, or no longer. While it is, KV that its calls have asked for is
+ * needed less than what active programs have left. O(log programs). */
 void sched_need_held(const struct sched_engine *engine, const struct sched_job *job);
 /* The call is about to end and to give up its KV. O(log programs). */
 void sched_need_ended(const struct sched *sched, const struct call *call);

@@ -6,20 +6,19 @@
 
 /* All are O(1), but that a job whose key is not the largest finds its place in O(log jobs). */
 
-/* The call joins its job, after its siblings; with a job that has no calls yet, at the tail of the
- * job's queue or where its key belongs. */
+/* The call joins its job, after its siblings. If it is the job's first call, the job goes to the
+ * tail of its queue, or where its key belongs. */
 void sched_queue_enter(struct sched_engine *engine, struct call *call);
-/* To the tail or the head of this queue, with all calls of the job. */
+/* Moves the job, with all its calls, to the tail or the head of this queue. */
 void sched_queue_move(struct sched_engine *engine, struct sched_job *job, uint32_t queue,
                       bool to_head);
-/* Its program is not active any more, or is again: the job, none of whose calls owns blocks, goes
- * to the held ones of its level, or comes back: to the head or the tail, or where its key belongs.
- */
+/* Moves the job, none of whose calls owns blocks, to the held jobs of its level or back: to the
+ * head, the tail, or where its key belongs. */
 void sched_queue_hold(struct sched_engine *engine, struct sched_job *job, bool held, bool to_head);
-/* The job goes where this key belongs. For queues that are stages. */
+/* Gives the job another key, and moves it to where that belongs. For queues that are stages. */
 void sched_queue_rekey(struct sched_engine *engine, struct sched_job *job, uint64_t key);
 void sched_queue_remove(struct sched_engine *engine, struct call *call);
-/* The call has lost its blocks. Free when it was not in the list of residents. */
+/* The call has lost its blocks: takes it off the list of residents, if it is on it. */
 void sched_queue_leave_residents(struct sched_engine *engine, struct call *call);
 
 /* Before the first call of the lane. */
@@ -28,14 +27,14 @@ struct sched_cursor sched_cursor_start(const struct sched_lane *lane);
  * call, but stays before it. O(queues). */
 struct call *sched_cursor_next(const struct sched_engine *engine, struct sched_cursor *cursor,
                                enum call_list list);
-/* The place is now after this call, which sched_cursor_next() has given. A call that has come to
- * blocks joins the lists that it belongs to: the cursor knows where. */
+/* The place is now after this call, which sched_cursor_next() has given. If the call has got blocks
+ * since, it joins the lists of such calls: the cursor knows where. */
 void sched_cursor_pass(struct sched_engine *engine, struct sched_cursor *cursor,
                        struct call *call);
-/* The place is now right before this call, which sched_cursor_next() has given; calls that are not
- * in the list which that went through may lie between. */
+/* The place is now right before this call, which sched_cursor_next() has given: also after calls
+ * that are not in the list which was followed. */
 void sched_cursor_stop(struct sched_cursor *cursor, const struct call *call);
-/* A call before the place is about to lose its blocks; and its queue, where that is a stage. */
+/* A call before the place is about to lose its blocks and, where queues are stages, its queue. */
 void sched_cursor_forget(const struct sched *sched, struct sched_cursor *cursor,
                          const struct call *call);
 

@@ -5,7 +5,7 @@
 
 #define SCHED_STARVATION_CHECKS_MAX 64  /* jobs looked at in a queue and pass, besides its head */
 
-/* A call of the job was in a step for so long. */
+/* A call of the job was in a step for this time. */
 void sched_starvation_charge(struct sched_engine *engine, const struct sched_job *job,
                              uint64_t duration_us);
 /* A step has ended, and all jobs in it are charged. */

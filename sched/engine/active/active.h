@@ -12,11 +12,11 @@ static inline bool sched_active_is_off(const struct sched *sched)
     return sched->settings.active_programs == SCHED_ACTIVE_ALL;
 }
 
-/* A call of the program has arrived, and is not in a queue yet. O(log programs). */
+/* A call has arrived at the engine, and is not in a queue yet. O(log programs). */
 void sched_active_arrive(struct sched_engine *engine, struct call *call,
                          const struct kvmem_answer *answer);
-/* The call is in a queue, or held: programs become active as far as there is room for them. O(the
- * programs' calls). */
+/* The call is in a queue, or held: makes held programs active as far as there is room for them.
+ * O(the programs' calls). */
 void sched_active_admit(struct sched_engine *engine, const struct call *call, uint64_t now_us);
 /* The call is about to end. O(log programs). */
 void sched_active_end_call(struct sched_engine *engine, const struct call *call);
@@ -30,16 +30,16 @@ void sched_active_clear(struct sched_engine *engine);
 void sched_active_stall(struct sched_engine *engine, const struct call *call, uint64_t now_us);
 /* A plan gives the call a row. */
 void sched_active_run(struct sched_engine *engine, const struct call *call);
-/* The call has had so much service. `is_progress`: it got further than it ever was. */
+/* Charges the call's program for service. `is_progress`: it computed something new. */
 void sched_active_charge(struct sched_engine *engine, const struct call *call,
                          uint64_t duration_us, bool is_progress);
 /* The call has more tokens than before. O(1). */
 void sched_active_grow(struct sched_engine *engine, struct call *call);
-/* Before a plan: who is active. O(SCHED_ACTIVE_LOOKS * log programs), and O(blocks) of those that
- * are displaced. */
+/* Before a plan: decides which programs are active. O(SCHED_ACTIVE_LOOKS * log programs), and
+ * O(blocks) for each that is displaced. */
 void sched_active_pass(struct sched_engine *engine, uint64_t now_us);
-/* No call of an active program can run: the first one that waits takes the place of others. False:
- * none waits that can run. */
+/* No call of an active program can run: the first waiting program that can becomes active, and
+ * displaces others if it must. False: there is none. */
 bool sched_active_force(struct sched_engine *engine, uint64_t now_us);
 /* Asserts what it can count. O(programs). */
 void sched_active_check(const struct sched_engine *engine);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: tenants: trust domains that share the engines, and what each has had of them. Private to
- * sched/. */
+/* What: tenants: trust domains that share the engines, and how much of them each has received.
+ * Private to sched/. */
 #include "sched/call.h"
 
 void sched_tenant_plan_memory(struct memory_plan *plan, const struct sched_settings *settings);
@@ -13,16 +13,17 @@ uint32_t sched_tenant_of(struct sched *sched, uint64_t domain);
 void sched_tenant_enter(struct sched *sched, uint32_t tenant);
 void sched_tenant_leave(struct sched *sched, uint32_t tenant);
 
-/* The part of `whole` that this is: of what there is most of, in proportion to all. */
+/* The part of `whole` that this use is of all, by the resource of which it takes the largest part
+ * (dominant resource fairness). */
 uint64_t sched_tenant_dominant(const struct sched_use *use, const struct sched_use *all,
                                uint64_t whole);
-/* The cost of an engine for this time. */
+/* The cost of all of an engine for this time. */
 static inline uint64_t sched_tenant_cost(uint64_t duration_us)
 {
     return duration_us * SCHED_COST_PARTS;
 }
-/* True when the tenant leaves what is reserved for small programs to those of others: it has been
- * refused something, and there are others. */
+/* True when the tenant's programs may not use the reserve for small programs: there are several
+ * tenants, and this one wants more than it gets. */
 bool sched_tenant_leaves_reserve(const struct sched *sched, uint32_t tenant);
 /* A row of the step that is being settled was the tenant's. */
 void sched_tenant_use(struct sched *sched, uint32_t tenant, const struct sched_use *use);
