@@ -12,12 +12,12 @@
  *   LEAVING   host     no      0            -              source of exactly one
  *   MIRROR    host     no      0            mirrors        -
  *
- * Name: what the content is of: fill tokens, the index of the block in its call, and the identity
- * of the content before it. An identity is a number that is never given twice; a content that moves
+ * Name: which content it is: `fill` tokens, the index of the block in its call, and the identity of
+ * the content before it. An identity is a number that is never used twice; a content that moves
  * to the other tier, or is computed again while it lies on the host, keeps its own. At index 0 the
- * salt stands for the content before. After a block of a declared prefix, which every domain
- * shares, the salt and the number of the prefix do: a prefix has one block of each index at most,
- * so that names one content, too.
+ * salt takes the place of the content before. After a block of a declared prefix, which all domains
+ * share, the salt and the number of the prefix do: a prefix has at most one block of each index, so
+ * that names one content, too.
  *
  * The record is one cache line: a question touches it once for each block.
  */
@@ -50,9 +50,9 @@ struct kvmem_block {
     uint32_t index;                 /* of the block in its call */
     uint32_t hash;                  /* of the name */
     uint32_t chain_next;            /* in the hash table */
-    uint32_t after;                 /* where a question looks first for what follows; any number:
-                                       what lies there counts only when its whole name is right,
-                                       and as a copy source as far as it is */
+    uint32_t after;                 /* a hint: where a question looks first for what follows. What
+                                       lies there counts only when its whole name is right, and as
+                                       a copy source as far as it is right */
     uint32_t next, prev;            /* in a list of the tier */
     uint32_t move;                  /* number of the move that fills it, or KVMEM_BLOCK_NONE */
     uint32_t mirror;                /* the block of the other tier with the same bytes (mirror.c),
@@ -62,18 +62,18 @@ struct kvmem_block {
 };
 STATIC_ASSERT(sizeof(struct kvmem_block) == ARENA_ALIGN_BYTES, "a cache line");
 
-/* Where the contents of a holder lie on a tier, oldest first. */
+/* The lists of a holder's contents on a tier, oldest first. */
 enum kvmem_shelf {
     KVMEM_REST,                     /* no waiting call has asked for them */
-    KVMEM_ASKED,                    /* one has, or has had them */
-    KVMEM_LEFT,                     /* by former holders of the number: others may find them */
+    KVMEM_ASKED,                    /* a waiting call has asked for them, or has owned them */
+    KVMEM_LEFT,                     /* left by former holders of the number: others may find them */
     KVMEM_SHELVES,
 };
 
 struct kvmem_holder {
     uint64_t need;
     uint32_t account;
-    bool is_protected;              /* what it has left is needed more than its age says */
+    bool is_protected;              /* its contents are needed more than their age says */
 };
 
 #define KVMEM_NAME_KEYS 4           /* of the hash, besides one for each token of a block */
@@ -108,7 +108,7 @@ static inline uint32_t kvmem_shelf_for(struct kvmem_use use)
 {
     return kvmem_shelf_of(use.holder, use.is_asked ? KVMEM_ASKED : KVMEM_REST);
 }
-/* True when the content is this holder's, as far as is known; what is left is of no one. */
+/* True when the content belongs to this holder; what a former holder has left belongs to none. */
 static inline bool kvmem_is_of(const struct kvmem_block *block, uint32_t holder)
 {
     return block->shelf / KVMEM_SHELVES == holder && block->shelf % KVMEM_SHELVES != KVMEM_LEFT;
@@ -131,13 +131,14 @@ static inline bool kvmem_is_protected(const struct kvmem *kv, uint32_t shelf)
     return shelf % KVMEM_SHELVES != KVMEM_LEFT &&
            kv->holders[shelf / KVMEM_SHELVES].is_protected;
 }
-/* Whose share the contents of the shelf count in; what is left is of no one. */
+/* The account in whose share the contents of the shelf count; what former holders have left counts
+ * in none. */
 static inline uint32_t kvmem_account_of(const struct kvmem *kv, uint32_t shelf)
 {
     return shelf % KVMEM_SHELVES == KVMEM_LEFT ? QUOTA_ACCOUNT_NONE
                                                : kv->holders[shelf / KVMEM_SHELVES].account;
 }
-/* The need of a content of this shelf, with what its account has for itself. */
+/* The need of a content of this shelf, raised while its account is within its minimum. */
 static inline uint64_t kvmem_need_within(const struct kvmem *kv, const struct kvmem_tier *tier,
                                          uint32_t shelf, uint64_t need)
 {
@@ -169,14 +170,15 @@ static inline void kvmem_remember_after(struct kvmem *kv, uint32_t before, uint3
     }
 }
 
-/* True when what is used so is kept: a call waits for it, or retention is on. Notes the time. */
+/* True when contents with such a use are kept: a call waits for them, or retention is on. Notes the
+ * time. */
 bool kvmem_is_kept(struct kvmem *kv, struct kvmem_use use);
 
 /* name.c: the hash table. A name is hashed when it is looked for, its tokens once each. */
 void kvmem_name_init(struct kvmem *kv);
 /* The name of no token yet, under this salt, after this block, which is full; NONE: at index 0. */
 struct kvmem_name kvmem_name_begin(const struct kvmem *kv, uint64_t salt, uint32_t before);
-/* True when a block of a declared prefix may lie there: those before it are of one. */
+/* True when a block of a declared prefix may lie there: all blocks before it are of one. */
 bool kvmem_name_may_be_declared(const struct kvmem *kv, uint64_t salt, uint32_t before);
 /* The name of no token yet, there, of a declared prefix. */
 struct kvmem_name kvmem_name_begin_declared(const struct kvmem *kv, uint32_t before);
@@ -212,10 +214,11 @@ void kvmem_name_clear(struct kvmem *kv, uint32_t block);
 /* The content moves on: `to` takes the name of `from`. */
 void kvmem_name_pass(struct kvmem *kv, uint32_t from, uint32_t to);
 
-/* share.c: what accounts have for themselves. */
-/* The content of the device goes before its time for no call but its account's. */
+/* share.c: the minimums of accounts. */
+/* True when the content of the device is not evicted for calls of this account: it is within the
+ * minimum of another one. */
 bool kvmem_share_withholds(const struct kvmem *kv, uint32_t block, uint32_t account);
-/* The content of the device that goes for a call of this account, or KVMEM_BLOCK_NONE. */
+/* The content of the device that is next to go for a call of this account, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_share_least(const struct kvmem *kv, uint32_t account);
 void kvmem_share_reset(struct kvmem_tier *tier);
 void kvmem_share_check(const struct kvmem *kv, const struct kvmem_tier *tier);

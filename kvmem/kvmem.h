@@ -17,10 +17,10 @@
  *                           | commit                                | commit: a move back; a full
  *                           +-------> SHARED or PRIVATE again <-----+ block stays there, a MIRROR
  *
- * Ask, then commit (docs/decisions/0043). kvmem_ask() changes nothing: it tells what is there for a
- * call. kvmem_fits() tells whether there is room for the rest. Then exactly one act follows:
- * kvmem_commit() gives the call its blocks and cannot fail, or kvmem_touch() or kvmem_forget()
- * says what becomes of the contents that the answer found.
+ * Ask, then commit (docs/decisions/0043). kvmem_ask() changes nothing: it tells which KV there is
+ * for a call. kvmem_fits() tells whether there is room for the rest. Then exactly one act follows:
+ * kvmem_commit() gives the call its blocks and cannot fail; or kvmem_touch() or kvmem_forget() says
+ * what becomes of the contents that the answer found.
  *
  * One mechanism serves four needs (docs/decisions/0005): calls with the same beginning share full
  * blocks; a preempted call finds its blocks again, on the device or on the host; a program's next
@@ -31,8 +31,8 @@
  * keeps trust domains apart. A block that is not full when its call gives it up is kept too, and
  * a call that continues exactly its tokens takes it over whole. A shared block is never written:
  * the position that a call computes next always lies in a block of its own. Where a call's tokens
- * part from a block in the middle, the call gets a block of its own, with a copy of the part that
- * both have in common: copy on write. The block that is copied from is the copy source.
+ * diverge in the middle of a block, the call gets a block of its own that begins with a copy of
+ * their common part: copy on write. The block that is copied from is the copy source.
  *
  * A declared prefix is a call, too, numbered after the others. It is never scheduled and never
  * gives up its blocks. Their contents have a salt of their own, and every call finds them. What
@@ -58,15 +58,15 @@
 
 #define KVMEM_BLOCK_NONE UINT32_MAX
 
-#define KVMEM_SAVED_US   UINT64_C(600000000)    /* after this what is wanted is forgotten, too */
-#define KVMEM_WANTED     (UINT64_C(1) << 63)    /* from this need on calls of the holder wait */
-#define KVMEM_PROTECTED  (KVMEM_WANTED | UINT64_C(1) << 61)     /* what a protected holder has left
-                                                   is needed this much, and by its age; less than
-                                                   2^61 is added */
+#define KVMEM_SAVED_US   UINT64_C(600000000)    /* wanted contents are forgotten after this time */
+#define KVMEM_WANTED     (UINT64_C(1) << 63)    /* the least need of a holder with waiting calls */
+#define KVMEM_PROTECTED  (KVMEM_WANTED | UINT64_C(1) << 61)     /* the need of what a protected
+                                                   holder has left; its age, below 2^61, is added
+                                                   to that */
 #define KVMEM_EXPIRE_MAX 1024       /* contents that one kvmem_expire() moves or forgets */
 
 #define KVMEM_PREFIXES_MAX 8        /* declared ones */
-/* Salts of calls are smaller than twice this one. With it, a call finds no declared prefix. */
+/* Salts of calls are below twice this bit. A call whose salt has it finds no declared prefix. */
 #define KVMEM_SALT_ALONE    (UINT64_C(1) << 59)
 #define KVMEM_SALT_DECLARED UINT64_MAX      /* that of declared prefixes */
 
@@ -77,34 +77,34 @@ struct kvmem_settings {
     uint32_t host_blocks;           /* 0: no host tier; what leaves the device is recomputed */
     uint32_t block_tokens;
     uint32_t calls, blocks_per_call;
-    uint32_t holders;               /* that can be told apart: 0 .. holders - 1 */
+    uint32_t holders;               /* they have the numbers 0 .. holders - 1 */
     uint32_t prefixes;              /* declared ones: calls number calls .. calls + prefixes - 1 */
-    uint64_t hash_key;              /* where the keys of the hash come from: a secret of this boot,
-                                       or clients could choose tokens that all hash alike */
+    uint64_t hash_key;              /* seeds the keys of the hash: a secret of this boot, or clients
+                                       could choose tokens that all hash alike */
     /* Contents that no waiting call has asked for, by their age since they were given up; device <=
      * host <= drop. */
     uint64_t retain_device_us;      /* from this age they leave the device for the host, if any */
-    uint64_t retain_host_us;        /* from this age no call waits for their move: under pressure
-                                       they are dropped instead; what is on the host stays */
+    uint64_t retain_host_us;        /* from this age they are not moved to make room, but dropped,
+                                       so no call waits for the move; on the host they stay */
     uint64_t retain_drop_us;        /* from this age they are forgotten, wherever they are; 0: they
-                                       are not kept at all. Pressure for room wins over all three */
+                                       are not kept at all. A need for room overrides all three */
 };
 
-/* Who uses a content now: it becomes the holder's, and its youngest. */
+/* A use of a content: it becomes the holder's most recently used one. */
 struct kvmem_use {
     uint32_t holder;
-    bool is_asked;                  /* by a call that waits: preempted, or new */
+    bool is_asked;                  /* a waiting call, preempted or new, has asked for it */
     uint64_t now_us;
 };
 
 struct kvmem_counters {             /* since boot */
-    uint64_t found_tokens;          /* positions that answers found, committed or not */
-    uint64_t asked_tokens;          /* positions that they were asked for */
+    uint64_t found_tokens;          /* positions that questions have found, committed or not */
+    uint64_t asked_tokens;          /* positions that they were about */
     uint64_t out_blocks, in_blocks; /* moved device -> host, host -> device */
     uint64_t returned_blocks;       /* left the device without a move: they had a mirror */
     uint64_t out_moves, in_moves;   /* steps with at least one such move: bulk transfers */
     uint64_t copied_blocks;         /* device -> device: for beginnings of blocks */
-    uint64_t dropped_blocks;        /* contents lost for want of room or time */
+    uint64_t dropped_blocks;        /* contents lost for lack of room, or for their age */
 };
 
 struct kvmem_block;                 /* kvmem/block.h; so is the holder */
@@ -114,7 +114,7 @@ struct kvmem {
     struct kvmem_counters counters;
     /* private: only kvmem/ */
     struct kvmem_block *blocks;     /* [blocks_count] */
-    uint32_t *tokens;               /* (blocks_count, block_tokens): what the contents are of */
+    uint32_t *tokens;               /* (blocks_count, block_tokens) of the contents */
     struct kvmem_call *calls;       /* [settings.calls + settings.prefixes] */
     uint32_t *table;                /* (calls + prefixes, blocks_per_call) */
     uint8_t *cluster_free;          /* [device_blocks / KVMEM_CLUSTER + 1]: free blocks of each */
@@ -126,10 +126,10 @@ struct kvmem {
     struct step_move *copies;       /* [settings.calls]: of the same step, within the device */
     uint32_t copies_count;
     bool bound;                     /* the moves are in a step's record: they cannot be undone */
-    uint64_t version;               /* counts the names that were taken from their blocks */
+    uint64_t version;               /* counts how often a block has lost its name */
     uint64_t next_identity;
     uint32_t declared_count;        /* blocks of declared prefixes */
-    uint64_t now_us;                /* the newest time that was told */
+    uint64_t now_us;                /* the latest time that a caller has given */
     struct kvmem_tier device, host;
     struct kvmem_holder *holders;   /* [settings.holders] */
     bool has_shares;                /* an account has a minimum */
@@ -140,13 +140,13 @@ static inline uint32_t kvmem_blocks_ceil(uint32_t tokens, uint32_t block_tokens)
     return tokens / block_tokens + (tokens % block_tokens != 0);
 }
 
-/* Moves of one step at most: each device block is left once and filled once. */
+/* The most moves of one step: each device block is left once and filled once. */
 static inline uint32_t kvmem_moves_max(uint32_t device_blocks)
 {
     return 2 * device_blocks + 64;
 }
 
-/* BOOT_ONLY. All that the limits say; hash_key is the caller's to add. */
+/* BOOT_ONLY. Fills everything that follows from the limits; the caller adds hash_key. */
 void kvmem_settings_fill(struct kvmem_settings *settings, const struct limits *limits);
 void kvmem_plan_memory(struct memory_plan *plan, const struct kvmem_settings *settings);
 void kvmem_init(struct kvmem *kv, const struct kvmem_settings *settings, struct arena *arena);
@@ -166,7 +166,7 @@ static inline uint32_t kvmem_spare(const struct kvmem *kv)
 {
     return kvmem_free(kv) + kv->device.cached_count[false];
 }
-/* Contents of the holder on each tier. O(1). */
+/* How many contents the holder has on each tier. O(1). */
 struct kvmem_held {
     uint32_t device, host;
 };
@@ -185,7 +185,7 @@ static inline uint32_t kvmem_host_mirrors(const struct kvmem *kv)
 {
     return kv->host.mirrors.count;
 }
-/* Numbers of calls: those of declared prefixes come after the others. */
+/* How many calls there are, declared prefixes included, which are numbered after the others. */
 static inline uint32_t kvmem_calls_count(const struct kvmem_settings *settings)
 {
     return settings->calls + settings->prefixes;
@@ -196,80 +196,82 @@ static inline uint32_t kvmem_call_blocks(const struct kvmem *kv, uint32_t call)
     ASSERT(call < kvmem_calls_count(&kv->settings));
     return kv->calls[call].count;
 }
-/* Blocks of a declared prefix, with which the call's begin. O(these). */
+/* How many of the call's first blocks are of a declared prefix. O(these). */
 uint32_t kvmem_call_declared(const struct kvmem *kv, uint32_t call);
-/* Blocks of the call, right after those of a declared prefix, that calls of other holders have
- * found, too. O(these). */
+/* How many blocks right after those calls of other holders have found, too. O(these). */
 uint32_t kvmem_call_common(const struct kvmem *kv, uint32_t call);
 /* A question of this call comes soon: brings its table into the CPU's caches. */
 void kvmem_cpu_prefetch(const struct kvmem *kv, uint32_t call);
 
-/* What is there for the call? Changes no state that another question or act depends on: the found
- * blocks are noted in the call's own table, whose entries count for nothing before the commit. The
- * answer stands until a name is taken from any block (kvmem_is_stale) or the call asks again. The
- * beginning ends before a host block that a move of this step fills, and may end within a block of
- * the device, which is then the copy source. Blocks of declared prefixes are found under every salt
+/* Which KV is there for the call? Changes no state that another question or act depends on: the
+ * found blocks are noted in the call's own table, whose entries mean nothing before the commit. The
+ * answer holds until any block loses its name (kvmem_is_stale), or the call asks again. What is
+ * found ends before a host block that a move of this step fills, and may end within a block of the
+ * device, which is then the copy source. Blocks of declared prefixes are found under every salt
  * but an ALONE one. O(blocks found + block_tokens); O(1) for a call that owns blocks. */
 struct kvmem_answer kvmem_ask(const struct kvmem *kv, const struct kvmem_question *question);
-/* True when the answer may not be committed any more: ask again. A call that gives up its blocks
- * makes it so only when it leaves an equal block that is not full. */
+/* True when the answer may no longer be committed: ask again. A call that gives up its blocks makes
+ * an answer stale only if one of them, not full, takes the place of an equal cached one. */
 bool kvmem_is_stale(const struct kvmem *kv, const struct kvmem_answer *answer);
-/* Device blocks that a commit would take to hold `positions`: new ones, and one for each block that
- * comes from the host. */
+/* Device blocks that a commit with room for `positions` would take: new ones, and one for each
+ * block that comes from the host. */
 uint32_t kvmem_missing(const struct kvmem *kv, const struct kvmem_answer *answer,
                        uint32_t positions);
 /* True when these are available, without the found blocks themselves. O(blocks found). */
 bool kvmem_fits(const struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
-/* The same without what other accounts have cached within their minimums. */
+/* The same, leaving alone what other accounts have cached within their minimums. */
 bool kvmem_fits_beside(const struct kvmem *kv, const struct kvmem_answer *answer,
                        uint32_t positions);
 /* Cached device blocks that other accounts than this holder's have within their minimums. O(1). */
 uint32_t kvmem_withheld(const struct kvmem *kv, uint32_t holder);
-/* The call owns what the answer names, and room for `positions` on the device, at least those that
- * were found. Evicts cached contents (those first that are needed least; holder.c) to the host, or
- * drops them where the host has none that is needed less; plans the moves of blocks that come
- * from the host, and the copy. It cannot fail: the answer is not stale, and it fits. */
+/* Gives the call what the answer found, and room on the device for `positions`, no fewer than were
+ * found. Evicts cached contents, the least needed first (holder.c), to the host, or drops them if
+ * the host has nothing that is needed less. Plans the copy, and the moves of blocks that come from
+ * the host. Cannot fail: the answer is not stale, and it fits. */
 void kvmem_commit(struct kvmem *kv, const struct kvmem_answer *answer, uint32_t positions);
-/* Instead of a commit. What the answer found, and no call owns, is used now. What another holder
- * needs more stays its own. Not asked for, where retention is off: forgets it. */
+/* Instead of a commit: contents that the answer found, and no call owns, count as used now. Those
+ * that another holder needs more stay with it. Where retention is off, forgets those that were not
+ * asked for. */
 void kvmem_touch(struct kvmem *kv, const struct kvmem_answer *answer, struct kvmem_use use);
-/* Instead of a commit. What the answer found, and no call owns, is forgotten. */
+/* Instead of a commit: forgets contents that the answer found, and no call owns. */
 void kvmem_forget(struct kvmem *kv, const struct kvmem_answer *answer);
 
-/* The call's KV holds `positions` of its `tokens`: names the blocks that are full now, or takes
- * equal ones. From here on all find the blocks of a declared prefix, until kvmem_drop(). */
+/* The call's KV now holds `positions` of its `tokens`: names the blocks that have become full, or
+ * takes equal ones instead. From here on until kvmem_drop(), every call finds the blocks of a
+ * declared prefix. */
 void kvmem_settle(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions);
-/* Settles `positions`, gives up the call's blocks, and keeps their contents for this holder. Where
- * they are not asked for, and retention is off: drops them. */
+/* Settles `positions`, gives up the call's blocks, and keeps their contents for use.holder. Where
+ * retention is off, drops them unless they are asked for. */
 void kvmem_keep(struct kvmem *kv, uint32_t call, const uint32_t *tokens, uint32_t positions,
                 struct kvmem_use use);
-/* How much is needed what calls of this holder have asked for: what is needed less goes first.
- * Below KVMEM_WANTED none waits, and all goes by age. O(log holders). */
+/* Sets the need of the contents that waiting calls of this holder have asked for: lesser needs are
+ * evicted first. Below KVMEM_WANTED no call waits, and age decides. O(log holders). */
 void kvmem_need(struct kvmem *kv, uint32_t holder, uint64_t need);
-/* What the holder has left, and no waiting call has asked for, goes after what is needed less than
- * KVMEM_PROTECTED; or, as at first, by its age alone. O(log holders). */
+/* Protects the other contents of the holder: only when all that is needed less than KVMEM_PROTECTED
+ * is gone are they evicted. At first age alone decides. O(log holders). */
 void kvmem_protect(struct kvmem *kv, uint32_t holder, bool is_protected);
-/* Whose this holder's contents are; it has none yet. At first all are of clients without a key. */
+/* Sets the account of the holder, which has no contents yet. At first it is that of clients without
+ * a key. */
 void kvmem_account(struct kvmem *kv, uint32_t holder, uint32_t account);
-/* What accounts have for themselves of the cached contents: of QUOTA_KV_BLOCKS, and as large a part
- * of the host. O(holders log holders). */
+/* Sets each account's minimum of cached contents: on the device that of QUOTA_KV_BLOCKS, on the
+ * host the same part. O(holders log holders). */
 void kvmem_bind_quotas(struct kvmem *kv, const struct quotas *quotas);
-/* The holder is gone, and its number free for another. Its contents stay where others can find
- * them, else they are forgotten at once. O(its contents). */
+/* The holder is gone, and its number free for another. Its contents stay if others can find them,
+ * else they are forgotten at once. O(its contents). */
 void kvmem_abandon(struct kvmem *kv, uint32_t holder, bool others_find);
-/* Gives up all blocks of the call; what only it held is forgotten (it may be wrong). */
+/* Gives up all blocks of the call, and forgets contents that only it held (they may be wrong). */
 void kvmem_drop(struct kvmem *kv, uint32_t call);
 /* Once for each plan, after the commits: contents past their deadlines leave the device (a bounded
  * number) or are forgotten. Without a step for moves to travel with it only forgets. */
 void kvmem_expire(struct kvmem *kv, uint64_t now_us, bool step_follows);
-/* The time at which kvmem_expire() must run even if no step comes: when the next content is to be
- * forgotten (not when one is to leave the device). UINT64_MAX: never. */
+/* When kvmem_expire() must run even if no step comes: when the next content is to be forgotten (not
+ * when one is to leave the device). UINT64_MAX: never. */
 uint64_t kvmem_next_us(const struct kvmem *kv);
-/* Stage 3 of the pipeline: writes the moves, and the block ids of each row and how many the row
- * needs, into the step record. From here to kvmem_moved() nothing may commit or expire. */
+/* Stage 3 of the pipeline: writes the moves, and the ids and number of each row's blocks, into the
+ * step record. From here to kvmem_moved() nothing may commit or expire. */
 void kvmem_bind(struct kvmem *kv, const struct step *step, const struct step_planned *rows,
                 uint32_t rows_count);
-/* The step that was bound is done, with its moves. Free when none was bound. */
+/* The step that was bound is done, with its moves. Does nothing when none was bound. */
 void kvmem_moved(struct kvmem *kv);
 /* The engine is lost and with it all bytes of both tiers: forgets every content, ends every move.
  * No call owns a block (they were dropped before). */

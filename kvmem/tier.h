@@ -6,12 +6,12 @@
  */
 #include "kvmem/block.h"
 
-/* An unnamed block in no list becomes FREE. */
+/* A block without a name, in no list, becomes FREE. */
 void kvmem_tier_release(struct kvmem *kv, uint32_t block);
 /* The free block of the tier that goes to a call whose last one is `before`, or KVMEM_BLOCK_NONE:
  * in no list any more. There is one. */
 uint32_t kvmem_tier_take(struct kvmem *kv, struct kvmem_tier *tier, uint32_t before);
-/* True when that block is a neighbour of it, or begins a whole cluster. */
+/* True when that free block is the neighbour of `before`, or begins a whole cluster. */
 bool kvmem_tier_has_cluster(const struct kvmem *kv, uint32_t before);
 /* A named block in no list becomes CACHED, in its place by shelf and age. */
 void kvmem_tier_cache(struct kvmem *kv, uint32_t block);
@@ -20,12 +20,12 @@ void kvmem_tier_uncache(struct kvmem *kv, uint32_t block);
 void kvmem_tier_share(struct kvmem *kv, uint32_t block);
 /* The oldest content of the shelf that is needed least, or KVMEM_BLOCK_NONE. */
 uint32_t kvmem_tier_least(const struct kvmem *kv, const struct kvmem_tier *tier);
-/* The need of the shelf has changed, or its oldest content there: its place in the heaps. */
+/* The need of the shelf, or its oldest content, has changed: updates its place in the heaps. */
 void kvmem_tier_rank(struct kvmem *kv, struct kvmem_tier *tier, uint32_t shelf);
-/* The account has more contents there, or another minimum: whether it is within that. */
+/* The account's contents there, or its minimum, have changed: updates whether it is within that. */
 void kvmem_tier_judge(struct kvmem *kv, struct kvmem_tier *tier, uint32_t account);
-/* What lies on one shelf comes to lie on the other, before and not younger than what is there.
- * Neither is wanted. O(what lies on the first). */
+/* Moves the contents of shelf `from` to shelf `to`, before its contents, and makes them no younger
+ * than these. Neither shelf is wanted. O(contents of `from`). */
 void kvmem_tier_splice(struct kvmem *kv, struct kvmem_tier *tier, uint32_t from, uint32_t to);
 /* The content of `from`, in no list, is CACHED in `to`, in its place by shelf and age. */
 void kvmem_tier_pass(struct kvmem *kv, uint32_t from, uint32_t to);
