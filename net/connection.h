@@ -8,7 +8,7 @@
 void net_connection_open(struct net *net, int32_t handle, const struct world_peer *peer,
                          uint64_t domain, uint64_t now_us);
 struct net_kept_peer;
-/* This slot goes on for the client that a core before this one had in it. Its account has room. */
+/* Opens this slot again for the client that it had in the last core. Its account has room. */
 void net_connection_open_again(struct net *net, uint32_t index, const struct net_kept_peer *peer,
                                int32_t handle);
 /* True when the account of this trust domain may have one more connection; else says why not. */
@@ -32,7 +32,7 @@ static inline bool net_connection_reads(const struct net_connection *connection)
     return connection->state != NET_CLOSED && connection->state != NET_CLOSING;
 }
 
-/* So many received bytes have been acted on. */
+/* Takes off received bytes that have been acted on. */
 static inline void net_connection_used(struct net_connection *connection, uint32_t count)
 {
     ASSERT(count <= connection->received_bytes);
@@ -46,7 +46,7 @@ void net_connection_detach(struct net *net, uint32_t call);
 
 /* Free bytes of the send buffer. */
 uint32_t net_connection_room(const struct net *net, const struct net_connection *connection);
-/* The same less the bytes that are kept free for replies: what frames of calls may take. */
+/* The part of it that frames of calls may take: the rest is kept free for replies. */
 uint32_t net_connection_room_of_calls(const struct net *net,
                                       const struct net_connection *connection);
 /* True when the reply to one more frame fits; otherwise no frame is parsed. */

@@ -41,6 +41,6 @@ static inline enum status net_frame_fault(struct net_frame *frame, enum status s
 
 /* net/call_intake.c: CALL into a slot and a command. */
 MUST_CHECK enum status net_call_intake(struct net_frame *frame);
-/* A call that the core before this one had, filled and attached: it ends as its reply on record, or
+/* Resumes a call of the last core, which is filled and attached: it ends as its reply on record, or
  * `done`, says; NULL: it goes on. */
 void net_call_resume(struct net *net, uint32_t call, const struct wire_done *done);

@@ -9,10 +9,10 @@
  * a deadline may have passed. For each connection a pass makes at most one receive, of at most
  * frame_bytes, and acts on at most limits.frames_per_pass frames. Every connection has one receive
  * buffer (a frame) and one send buffer. Tokens of a call wait in its slot, so a reader that stops
- * costs no other: its calls are paused above `unsent_tokens`; it is dropped at `write_deadline`.
+ * costs others nothing: its calls pause above `unsent_tokens`; it is dropped at `write_deadline`.
  *
- * Life of a connection: accepted -> a header, where a load balancer connects -> HELLO, and AUTH
- * where TCP asks for a key -> open -> closed, which cancels its calls in the same pass.
+ * Life of a connection: accepted -> a header, if a load balancer connects -> HELLO, and AUTH if TCP
+ * needs a key -> open -> closed, which cancels its calls in the same pass.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,14 +57,14 @@ struct net_settings {
     uint64_t handshake_us, frame_deadline_us, write_deadline_us, idle_us;
     uint64_t call_deadline_us;      /* the latest that a call may ask for; 0: none */
     uint64_t linger_us;             /* how long a workflow with KEEP waits for its client */
-    uint32_t frame_rate;            /* a frame has another second for each so many bytes */
+    uint32_t frame_rate;            /* bytes for which a frame may take another second to come */
     uint32_t unsent_tokens;
     uint8_t boot_id[WIRE_BOOT_ID_BYTES];
     char model[WIRE_NAME_BYTES];
     struct net_chat chat;
     struct event_log *event_log;    /* where events are noted; NULL: nowhere */
     struct config_access access;    /* which users, and whether TCP needs a key */
-    bool ends_wait;                 /* DONE is told once the reply is written (net_replies.pages) */
+    bool ends_wait;                 /* DONE is sent once the reply is on disk (net_replies.pages) */
 };
 
 struct net_wiring {                  /* what net shares with others; all of it outlives net */
@@ -75,9 +75,9 @@ struct net_wiring {                  /* what net shares with others; all of it o
     struct stats *stats;
     struct workflow_table *workflows;   /* NULL: none, and FLOW_OPEN is refused */
     const struct workflow_encoder *encoder;     /* of workflows' texts; NULL: the vocabulary */
-    struct arena *kept;             /* what a core that died has left, and its successor takes up:
-                                       connections, calls, replies; NULL: they die with this one */
-    const struct pages *replies;    /* of that; NULL: net takes them */
+    struct arena *kept;             /* for connections, calls and replies, which outlive this core;
+                                       NULL: they die with it */
+    const struct pages *replies;    /* the part of it for replies; NULL: net takes that, too */
 };
 
 enum net_state {
@@ -123,7 +123,7 @@ struct net_connection {
     bool backlog;                   /* some call has news that found no room */
     bool is_kept;                   /* the world keeps its handle for the core's successor */
     bool is_noted;                  /* what the pass has made of its calls waits for the commit */
-    uint64_t calls_mark;            /* of that: the check words of all its calls, as one */
+    uint64_t calls_mark;            /* for that: the check words of all its calls, as one */
 };
 
 struct net_reply;
@@ -182,23 +182,23 @@ struct net {
     struct net_connection *connections;     /* [limits.connections] */
     struct net_listener listeners[NET_LISTENERS_MAX];
     bool draining;
-    bool is_resting;                /* accepts nothing, for another core's sake */
+    bool is_resting;                /* accepts no connection: another core will */
     /* private: only net/ */
     uint32_t *order;                /* a permutation of the slots: awake, other open, free */
     uint32_t awake_count;           /* connections with something to do in this pass or the next */
     uint32_t open_count;            /* connections that are open */
     uint64_t due_us;                /* no deadline of a connection is earlier */
-    uint64_t polled_us;             /* the pass before: what had come until then has been read */
+    uint64_t polled_us;             /* time of the pass before, which has read all that had come */
     uint32_t preauth_first, preauth_last, preauth_count;
     struct quota quota;             /* connections that have authenticated */
     struct net_key *keys;           /* [limits.keys] */
-    char owners[QUOTA_ACCOUNTS_MAX - 1][CONFIG_KEY_NAME_BYTES];     /* their domains' names */
+    char owners[QUOTA_ACCOUNTS_MAX - 1][CONFIG_KEY_NAME_BYTES];     /* names of their domains */
     uint32_t keys_count;
     uint8_t decoy_secret[WIRE_SECRET_BYTES];    /* checks the proof of an unknown key id */
     bool again;                     /* work was left for the next pass: do not wait */
-    struct {                        /* ends that wait for a disk: */
+    struct {                        /* calls whose end waits for the disk: */
         bool are_there;
-        uint64_t at;                /* what was written when they were last looked at */
+        uint64_t at;                /* how much was on disk when they were last looked at */
     } held;
     uint32_t *open_heads;           /* open calls: (domain, program id, call id) -> slot */
     uint32_t open_mask;
@@ -219,7 +219,8 @@ struct net {
     char *text;                     /* [limits.send_bytes]: text of the frame that is being made */
 };
 
-/* BOOT_ONLY. All that options say; boot_id, chat and event_log are the caller's to add. */
+/* BOOT_ONLY. Fills everything that follows from options; the caller adds boot_id, chat and
+ * event_log. */
 void net_settings_fill(struct net_settings *settings, const struct options *options,
                        const struct limits *limits, const struct config_access *access,
                        const char *model_name);
@@ -227,37 +228,37 @@ void net_settings_fill(struct net_settings *settings, const struct options *opti
 uint64_t net_domain_of_key(uint32_t index);
 /* True for the domain of a user of the unix socket: its lower half is the user's number. */
 bool net_domain_is_user(uint64_t domain);
-/* A digest of the records in kept memory: a core goes on with what another one has left when both
- * have the same. */
+/* A digest of the layout of kept memory: a core can take over from another one with the same. */
 uint64_t net_kept_layout(void);
-/* The same of replies alone, which a file may have. */
+/* The same for replies alone, which may also be in a file. */
 uint64_t net_replies_layout(void);
-/* Takes from `kept` what replies need, which is zeroed or as it was left: the first of it, where a
- * file is to have it. A caller that hands `pages` to net_init() takes no more. */
+/* Takes the memory for replies from the start of `kept`, zeroed or as the last core has left it,
+ * for a caller that also keeps it in a file and hands `pages` to net_init(). */
 void net_replies_take(struct pages *pages, const struct limits *limits, struct arena *kept);
 void net_plan_memory(struct memory_plan *plan, const struct limits *limits,
                      const struct gguf_vocab_info *vocab);
-/* `keys` are copied; NULL where TCP asks for none. */
+/* `keys` are copied; NULL where TCP needs none. */
 void net_init(struct net *net, const struct net_settings *settings,
               const struct config_keys *keys, const struct net_wiring *wiring, struct arena *arena);
-/* BOOT_ONLY, after the first net_bind_quotas(): takes up what is whole of what a core that died has
- * left in wiring.kept; one that was killed died of no frame. O(replies * log replies + tokens). */
+/* BOOT_ONLY, after the first net_bind_quotas(): restores what the last core has left in
+ * wiring.kept, as far as it is whole. `was_killed`: that core did not die of a frame.
+ * O(replies * log replies + tokens). */
 void net_take_up(struct net *net, bool was_killed);
-/* How connections and replies are divided among accounts from now on. O(accounts). */
+/* Sets how connections and replies are divided among accounts. O(accounts). */
 void net_bind_quotas(struct net *net, const struct quotas *quotas);
 /* Starts to accept connections on a listening handle (-1: off). */
 void net_listen(struct net *net, enum net_listener_index index, int32_t handle);
-/* Other keys, users and groups from now on. Connections of clients that these do not let in are
- * closed, with BAD_AUTH; the others stay. O(connections * keys). */
+/* Replaces keys, users and groups. Connections of clients that may no longer come in are closed
+ * with BAD_AUTH; the others stay. O(connections * keys). */
 void net_admit_anew(struct net *net, const struct config_admission *admission, uint64_t now_us);
 /* No new connections, no new calls. */
 void net_drain(struct net *net);
 /* Accepts no connection any more: another core will. */
 void net_rest(struct net *net);
-/* After net_drain(), in each pass: closes listeners, and connections whose client waits for
- * nothing: it comes back to the process that serves there now. O(connections). */
+/* After net_drain(), in each pass, if another process serves by now: closes listeners, and
+ * connections whose clients wait for nothing, so that they come back to it. O(connections). */
 void net_leave(struct net *net);
-/* True while a connection is not open yet, and so would not outlive this core. */
+/* True while a connection is not open yet, so that it would not outlive this core. */
 bool net_has_newcomers(const struct net *net);
 /* Notes readiness; work is done in net_poll(). */
 void net_event(struct net *net, const struct world_event *event);
@@ -271,7 +272,7 @@ void net_emit(struct net *net, uint64_t now_us);
 uint64_t net_next_us(const struct net *net, uint64_t now_us);
 /* Takes the oldest refusal off; false: there is none. */
 bool net_refusal_take(struct net *net, struct net_refusal *refusal);
-/* How many were not noted, once a second at most; 0: none, or not yet. */
+/* How many refusals were not noted, at most once a second; 0: none, or not yet. */
 uint64_t net_refusal_take_left_out(struct net *net, uint64_t now_us);
 /* True when the send buffer of every connection is empty and no call slot belongs to net. */
 bool net_is_flushed(const struct net *net);

@@ -34,9 +34,9 @@
 #define CALL_LOGPROB_MAX      3e38f     /* a lower one is given as this, negative: it is finite */
 #define CALL_PROGRAM_ID_BYTES 16
 #define CALL_CLASS_BYTES      32        /* longest name of a class of programs */
-#define CALL_DEATHS_MAX       2         /* workers that die of a call that is alone in their step,
-                                           after which it ends */
-#define CALL_FAULTS_MAX       2         /* results that cannot be right, after which a call ends:
+#define CALL_DEATHS_MAX       2         /* a call fails when so many workers have died in steps that
+                                           it was alone in */
+#define CALL_FAULTS_MAX       2         /* a call fails after so many results that cannot be right:
                                            it was computed twice by then */
 
 enum call_state { CALL_FREE, CALL_INTAKE, CALL_QUEUED, CALL_RUNNING, CALL_FINISHED };
@@ -114,7 +114,7 @@ struct call_scan {
 
 #define CALL_HELD_BYTES (CALL_STOP_TEXT_BYTES + 8)
 
-/* What only a trace can know, and only the lab tells: elsewhere all is 0, unknown. */
+/* What only a trace can know, and only the lab fills in: elsewhere all is 0, unknown. */
 struct call_foretold {
     uint64_t work_left;             /* of its program when the call arrives, open calls included */
     uint64_t program_cost;          /* KV token-rounds of all calls of its program, */
@@ -127,7 +127,7 @@ struct call_emit {
     uint32_t sent_tokens;           /* generated tokens already framed */
     uint64_t digest;                /* over these */
     uint64_t text_bytes;            /* text of these */
-    uint32_t held_bytes;            /* its end that waits: half a character or half a stop string */
+    uint32_t held_bytes;            /* its end, held back: half a character or half a stop string */
     char held[CALL_HELD_BYTES];
     struct call_scan scan;
     uint64_t request, reply;        /* digest of its CALL; number of its record. 0: none yet */
@@ -154,8 +154,8 @@ struct call {
     uint32_t generation;
     uint32_t queue;                 /* of its job, when sched last looked at the call; 0 is the
                                        highest */
-    uint32_t job;                   /* what its queue holds in order; with it may be others of its
-                                       program */
+    uint32_t job;                   /* its place in the order of its queue, perhaps with other calls
+                                       of its program */
     uint32_t published_tokens;      /* generated tokens that net may send: those settled, and those
                                        that the running step has published (sched) */
     uint64_t walk_sequence;         /* of the last plan whose walk came past it */
@@ -180,7 +180,7 @@ struct call {
     uint32_t program;               /* slot in the process table */
     uint64_t first_run_us;
     uint32_t program_next, program_prev;    /* list of its program's open calls */
-    uint32_t cached_tokens;         /* prompt positions that it has never computed: found cached */
+    uint32_t cached_tokens;         /* prompt positions found cached, and so never computed */
     uint32_t preemptions;           /* times that it lost its blocks */
     uint32_t expected_tokens;       /* prompt and output, as far as is known */
     uint32_t faults;                /* results of the engine that could not be right; from the
@@ -194,10 +194,10 @@ struct call {
     uint64_t domain;                /* trust domain of the client: ids mean nothing beyond it */
     uint32_t account;               /* of the domain: which the slot counts for */
     uint32_t connection;            /* slot, or CALL_NONE once the client has gone */
-    uint32_t workflow, instance;    /* that it is called for; CALL_NONE: it has a client's frame */
+    uint32_t workflow, instance;    /* that have made it; CALL_NONE: a client has */
     uint32_t eos_id_index_plus_1;   /* which stop id is EOS (1-based), 0: none; for the reason */
     uint32_t thread;                /* the client's number of the program thread; for statistics */
-    bool want_text, goes_on;        /* a core that has died had the call, too */
+    bool want_text, goes_on;        /* goes_on: it was open in an earlier core, too */
     bool want_control, want_drafts; /* that of control tokens, too; what drafts brought */
     uint32_t stop_text_tokens;      /* with stop_text_hit: tokens up to the end of that string, */
     uint32_t stop_text_before;      /* and those whose text lies before it */
@@ -208,11 +208,11 @@ struct call {
     struct call_foretold foretold;
 
     /* Of a call in whose step a worker has died (sched/engine/suspicion.h). */
-    uint32_t company_max;           /* rows that a step with it may have; 0: it is no suspect */
+    uint32_t company_max;           /* the most rows of a step with it; 0: it is no suspect */
     uint32_t deaths_alone;          /* workers that died of a step in which it was alone */
     uint32_t suspect_until;         /* positions of KV with which it is acquitted */
 
-    uint32_t draft_tokens, draft_tokens_agreed; /* verified, and right (config/base/step.h) */
+    uint32_t draft_tokens, draft_tokens_agreed; /* verified; right (config/base/step.h) */
 
     /* How it ended (sched). */
     enum call_finish finish;
@@ -247,19 +247,19 @@ struct call_table {
 void call_table_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t context_tokens);
 void call_table_init(struct call_table *table, uint32_t calls, uint32_t context_tokens,
                      struct arena *arena, struct arena *kept);  /* for tokens; may be the same */
-/* A zeroed slot in INTAKE of this trust domain, or CALL_NONE: call_room() is 0. Or this slot, which
- * is free, and there is room. */
+/* Takes a slot for this trust domain: it is zeroed, and INTAKE. CALL_NONE: call_room() is 0. */
 uint32_t call_take(struct call_table *table, uint64_t domain);
+/* The same with a given slot, which must be free; call_room() must not be 0. */
 void call_take_slot(struct call_table *table, uint32_t index, uint64_t domain);
 /* Slots that the domain may take now. */
 uint32_t call_room(const struct call_table *table, uint64_t domain);
-/* A token of the model that ends the call, too. False: there is none (CALL_NONE), or the client has
- * named it: then it is a plain stop id. The last one that was added has the last place. */
+/* Adds a token of the model that ends the call, as the last of its stop ids. False: the model
+ * has none (CALL_NONE), or the client has named it as a stop id. */
 bool call_add_stop_id(struct call *call, uint32_t token);
 /* The slot must be INTAKE or FINISHED and in no list. Its generation grows. */
 void call_release(struct call_table *table, uint32_t index);
 
-/* The rings, for a table that has been made; without them no call may ask. */
+/* Rings of log probabilities for a table; without them no call may ask for any. */
 void call_logprobs_plan_memory(struct memory_plan *plan, uint32_t calls, uint32_t tokens,
                                uint32_t entries_max);
 void call_logprobs_init(struct call_table *table, uint32_t tokens, uint32_t entries_max,

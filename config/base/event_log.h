@@ -82,14 +82,14 @@ void event_log_plan_memory(struct memory_plan *plan, uint32_t events, uint32_t e
 void event_log_init(struct event_log *event_log, uint32_t events, uint32_t ended,
                     struct arena *arena);
 
-/* Something happened that is of no call and no program. O(1), as the others. */
+/* Notes what concerns no call and no program. O(1), as the others. */
 void event_log_note(struct event_log *event_log, uint64_t now_us, struct event_what what);
 void event_log_note_program(struct event_log *event_log, uint64_t now_us, uint32_t program,
                             const uint8_t *program_id, struct event_what what);
 void event_log_note_call(struct event_log *event_log, uint64_t now_us, const struct call *call,
                          struct event_what what);
 
-/* The call ends now, with `finish` and `status` of it. O(1). */
+/* Notes that the call ends now, with its `finish` and `status`. O(1). */
 void event_log_note_ended(struct event_log *event_log, uint64_t now_us, const struct call *call);
 /* Number of the oldest call that is kept; event_log.ended_next when there is none. */
 uint64_t event_log_ended_first(const struct event_log *event_log);

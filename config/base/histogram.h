@@ -46,7 +46,7 @@ static inline uint64_t histogram_end_us(uint32_t bucket)
     return octave_least(bucket + 1, HISTOGRAM_BITS) - 1;
 }
 
-/* A time that has come `times` times. */
+/* Adds `times` equal times. */
 static inline void histogram_note(struct histogram *histogram, uint64_t us, uint64_t times)
 {
     uint32_t bucket = octave_bucket(us, HISTOGRAM_BITS);

@@ -2,20 +2,20 @@
 #pragma once
 /*
  * What: how the places of a table are divided among accounts. An account is a trust domain of
- * auth.keys; account 0 is all clients without a key. Each has a minimum, which no other takes, and
- * a bound. What is beyond all minimums goes to who comes first.
+ * auth.keys; account 0 is all clients without a key. Each has a minimum, which the others leave to
+ * it, and an upper bound. Places beyond all minimums are first come, first served.
  *
  *   |<------------------------ total ------------------------>|
  *   |  used by all  |  free, common  |  owed: unused minimums |
  *
- * The table that runs full gives up what is older, first of the account that has most beyond its
- * minimum. Without minimums it is the oldest place of any account, as if there were no accounts.
+ * A table that runs full gives up an old place: the oldest of the account that is furthest above
+ * its minimum. Without minimums it is the oldest place of all, as if there were no accounts.
  *
  * The bounds of all tables come from one place, config_quotas_fill() (config/keys.h); each stage
  * binds its own row at boot and at a reload.
- * Invariants: used is the sum of used_by, owed that of what is missing to the minimums. A reload
- * may leave accounts above what they may have: they get nothing then, until they are below, but in
- * exchange for what is given up.
+ * Invariants: `used` is the sum of used_by, `owed` the sum of what accounts lack to their minimums.
+ * A reload may leave accounts above their bounds: until they are below, they get a place only when
+ * they give one up.
  * Bounds: O(1), and O(accounts) to bind and to choose a victim.
  */
 #include <stdbool.h>

@@ -29,11 +29,10 @@
  * places as if it had come there token by token, until a sampled token is not the one that was fed
  * after it: that one counts, what was fed beyond does not. So a round brings 1 to drafts + 1
  * tokens, the same ones as without drafts. A draft never goes beyond decode_steps, so its KV lies
- * in the row's own blocks, at positions that later tokens fill again. An engine that makes none is
- * right.
+ * in the row's own blocks, at positions that later tokens fill again. An engine need not make any.
  *
- * A step that is doubted is a sample of whether the engine computes rightly: each of its rounds is
- * computed a second time, over the same KV, before the next one. What comes of it is the same.
+ * A step that is doubted is a spot check of the engine: each of its rounds is computed a second
+ * time, over the same KV, before the next one. Its results are those of any other step.
  *
  * A step ends when no row needs another token, after N rounds at most, or sooner at an early stop:
  * what its rows have produced until then counts, and they go on in the next step. `early_stop` is
@@ -83,9 +82,9 @@ struct step_out {
                                        in its round (step_out_publish), for it can be read then */
     uint64_t digest;                /* FNV-1a of the logits of each, where the row asks for it */
     uint32_t drafted;               /* tokens of drafts that were fed; */
-    uint32_t agreed;                /* of these, those after which sampling went on: as many rounds
-                                       less than tokens; */
-    uint32_t refused;               /* and rounds in which a draft did not agree to its end */
+    uint32_t agreed;                /* of these, those that were also sampled: each has saved a
+                                       round; */
+    uint32_t refused;               /* rounds in which not all tokens of a draft agreed */
 };
 
 /* What became of a step that was to be computed twice (header.is_doubted). */
@@ -142,8 +141,8 @@ struct step_header {
                                             runs */
 };
 
-/* What the core remembers of a row that it has written: the record itself lies in memory that the
- * worker can write, so the core reads nothing back from it but outs and rounds. */
+/* What the core remembers of a row: the record lies in memory that the worker shares, so the core
+ * reads nothing back from it but outs and rounds. */
 struct step_planned {
     uint32_t call, call_generation;
     uint32_t first_position, tokens_count, decode_steps, drafts;

@@ -6,9 +6,9 @@
 void net_auth_plan_memory(struct memory_plan *plan, const struct limits *limits);
 /* Copies the keys; the caller wipes its own. */
 void net_auth_init(struct net *net, const struct config_keys *keys, struct arena *arena);
-/* The keys anew, without open calls. */
+/* Replaces the keys, with no calls open on them. */
 void net_auth_fill_keys(struct net *net, const struct config_keys *keys);
-/* True when such a peer must prove that it has a key. */
+/* True when peers of this kind must prove that they have a key. */
 bool net_auth_asks(const struct net *net, enum world_peer_kind kind);
 /* True when this peer may connect, as far as the operating system can say. */
 bool net_auth_allows(const struct net *net, const struct world_peer *peer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: trust domains as they are named after a restart. The number of a domain of keys is its
- * place in the file of keys, which may be another one then. Only net/ includes this.
+ * What: names of trust domains that hold across a restart. The number of a domain of keys does not:
+ * it is the domain's place in the file of keys. Only net/ includes this.
  */
 #include "net/net.h"
 
@@ -14,5 +14,5 @@ struct net_owner {
 struct net_owner net_owner_of(const struct net *net, uint64_t domain);
 /* False: there is no such domain now. */
 bool net_owner_find(const struct net *net, const struct net_owner *owner, uint64_t *domain);
-/* The domains of `keys` from now on; NULL: there are none. */
+/* Sets the domains to those of `keys`; NULL: there are none. */
 void net_owners_fill(struct net *net, const struct config_keys *keys);

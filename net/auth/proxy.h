@@ -19,7 +19,7 @@
 
 struct net_proxy_header {
     enum { NET_PROXY_PARTIAL, NET_PROXY_BAD, NET_PROXY_OWN, NET_PROXY_CLIENT } kind;
-    uint32_t bytes;             /* it has in all, or, while PARTIAL, at least */
+    uint32_t bytes;             /* its length; while PARTIAL, the least that it can be */
     uint8_t ip[16];             /* of a CLIENT; IPv4 as ::ffff:A.B.C.D */
 };
 
@@ -34,6 +34,6 @@ static inline bool net_proxy_is_due(const struct net *net, const struct world_pe
 
 /* Bytes to receive before the next look; nothing after the header is among them. */
 uint32_t net_proxy_due_bytes(const struct net_connection *connection);
-/* Takes the header, if it is whole: the connection waits for HELLO then, or is refused. May close
+/* Acts on the header, if it is whole: the connection then waits for HELLO, or is refused. May close
  * it. */
 void net_proxy_take(struct net *net, uint32_t index, uint64_t now_us);

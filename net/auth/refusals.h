@@ -21,16 +21,16 @@ struct net_refusal {                /* of a client, of a frame; for the log */
                                        of keys: the refusal may be a reload's */
     bool is_proven;                 /* it has that key */
     char name[WIRE_NAME_BYTES];     /* as in its connection */
-    uint64_t call_id;               /* 0: it is of no call */
-    const char *field;              /* of the frame, that was wrong; NULL: none. A constant */
-    uint64_t found, min, max;       /* its value, and what is allowed; both 0: nothing to say */
+    uint64_t call_id;               /* 0: it is about no call */
+    const char *field;              /* the wrong field of the frame; NULL: none. A constant */
+    uint64_t found, min, max;       /* its value, and the allowed range; both 0: nothing to say */
     bool in_thousandths;            /* these are int64_t, of a float */
 };
 struct net_refusals {
     struct net_refusal of[NET_REFUSALS_PER_SECOND];     /* [count], the oldest first */
     uint32_t count, in_second;
-    uint64_t second_us;             /* since when in_second counts */
-    uint64_t left_out;              /* not noted, since the last were told */
+    uint64_t second_us;             /* when the second began that in_second counts */
+    uint64_t left_out;              /* not noted since they were last told */
 };
 
 /* ---- net's own ------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ struct net_connection;
 /* The client of this connection, or what it has sent, is refused. O(1). */
 void net_refusal_note(struct net *net, const struct net_connection *connection,
                       const struct wire_fault *fault, uint64_t now_us);
-/* It is dropped without an answer; `why` is a string constant. */
+/* The client of this connection is dropped without an answer; `why` is a string constant. */
 void net_refusal_note_drop(struct net *net, const struct net_connection *connection,
                            const char *why, uint64_t now_us);
 /* A peer gets no connection. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: open connections, for the successor of a core that dies: it goes on with them as if nothing
- * had been. Only net/ includes this. */
+/* What: open connections, in memory that outlives the core: its successor goes on with them as if
+ * nothing had happened. Only net/ includes this. */
 #include "net/kept/span.h"
 #include "net/net.h"
 
-/* Bytes in one direction. A death leaves in doubt only those of a transfer that was asked for and
- * is not counted; so does garbage, which does not leave both numbers equal. */
+/* Bytes in one direction. The two numbers differ only when the core died within a transfer, or left
+ * garbage: then it is in doubt which bytes have moved. */
 struct net_transfer {
     uint64_t total;
     uint64_t asked;                 /* total + 1 while the world is asked for more; else total */
@@ -37,7 +37,7 @@ struct net_kept_version {              /* what a pass has made of it */
 struct net_kept_connection {
     struct net_kept_peer peer;
     struct net_kept_version versions[2];
-    uint64_t number;                /* versions[number % 2] holds: written after it, at once */
+    uint64_t number;                /* versions[number % 2] counts; one store, after it is whole */
     struct net_transfer taken, sent;
     struct net_span received, unsent;
     uint32_t deaths;                /* of cores, while they acted on the same frames of it */
@@ -56,16 +56,17 @@ void net_kept_begin(struct net *net, uint32_t index);
 void net_kept_open(struct net *net, uint32_t index);
 /* It is gone. */
 void net_kept_end(struct net *net, uint32_t index);
-/* What this pass has read, framed and noted of its calls holds from now on, all at once. What was
- * framed may be sent. */
+/* Commits what this pass has read, framed and noted of the connection's calls, all at once. After
+ * that, what was framed may be sent. */
 void net_kept_commit(struct net *net, uint32_t index);
-/* True when calls that are noted with this version are of this connection, and hold. */
+/* True when calls that are noted with this version are of this connection, and count. */
 bool net_kept_holds(const struct net *net, uint32_t index, uint64_t begun, uint64_t noted);
 
-/* Peer and version are as they were written. */
+/* True when peer and version are as they were written. */
 bool net_kept_is_whole(const struct net_kept_connection *kept);
 void net_kept_write(struct net_kept_connection *kept, struct net_kept_version version);
-/* Tells a key with another secret apart, and tells nothing of the secret; 0: no key. */
+/* A fingerprint of the key: another secret has another one, and it reveals nothing of the secret.
+ * 0: no key. */
 uint64_t net_kept_print(const struct net *net, uint32_t key);
 /* The key that a client has proved to have, if it is still the same; NET_KEY_NONE: it is not. */
 uint32_t net_kept_find_key(const struct net *net, const char *id, uint64_t domain, uint64_t print);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: a stretch of shared memory that a file may have, too, and which of its pages differ. One
- * process changes the memory, another one writes pages to the file; neither waits for the other.
+ * What: a stretch of shared memory that may be mirrored in a file, and which of its pages differ
+ * from the file. One process changes the memory, another one writes pages to the file; neither
+ * waits for the other.
  *
- * Order: a page is counted after it has been changed, and the counter is read before the page is.
- * So what is written is what the counter says, or newer, and then the counter will show it. The
- * same with numbers: what has one has been counted before.
+ * Order: the counter of a page is raised after the page has changed, and read before the page is.
+ * So what is written is as new as the counter says, or newer, and then the counter will show it.
+ * The same holds for numbers: pages are counted before their number is published.
  */
 #include <stdint.h>
 
@@ -17,9 +18,9 @@ struct pages_mark {                     /* of a page */
     uint32_t written;                   /* `changed`, when it was last written: the writer's */
 };
 
-struct pages_numbers {                  /* of what the memory holds; they only grow */
-    uint64_t changed;                   /* the newest that is there */
-    uint64_t written;                   /* those up to this one are in the file: the writer's */
+struct pages_numbers {                  /* of the records in the memory; they only grow */
+    uint64_t changed;                   /* the newest in the memory */
+    uint64_t written;                   /* the newest in the file: the writer's */
 };
 
 struct pages {
@@ -34,7 +35,7 @@ static inline uint64_t pages_count(uint64_t bytes)
     return bytes / PAGES_BYTES + (bytes % PAGES_BYTES != 0);
 }
 
-/* So many bytes from `from` on have changed. */
+/* `bytes` bytes from `from` on have changed. */
 static inline void pages_change(const struct pages *pages, const void *from, uint64_t bytes)
 {
     uint64_t first = (uint64_t)((const uint8_t *)from - pages->base);
@@ -44,13 +45,13 @@ static inline void pages_change(const struct pages *pages, const void *from, uin
     }
 }
 
-/* What has this number, or a smaller one, is in the file. */
+/* The number up to which records are in the file. */
 static inline uint64_t pages_written(const struct pages *pages)
 {
     return __atomic_load_n(&pages->numbers->written, __ATOMIC_ACQUIRE);
 }
 
-/* What has this number is there as a whole. */
+/* The record with this number is in the memory as a whole. */
 static inline void pages_number(const struct pages *pages, uint64_t number)
 {
     __atomic_store_n(&pages->numbers->changed, number, __ATOMIC_RELEASE);

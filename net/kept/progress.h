@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What: each open call: what it asks, and how far its client has been told its tokens, for the
- * successor of a core that dies. Only net/ includes this. */
+/* What: what each open call has asked for, and which of its tokens its client has been sent, in
+ * memory that outlives the core. Only net/ includes this. */
 #include "net/kept/connections.h"
 #include "net/net.h"
 
@@ -37,19 +37,20 @@ struct net_progress {               /* of the call in this slot; up to `check` i
 
 void net_progress_plan_memory(struct memory_plan *plan, const struct limits *limits);
 void net_progress_init(struct net *net, struct arena *kept);
-/* The call is open from now on, and attached to its connection. */
+/* Notes a call that is open from now on, and attached to its connection. */
 void net_progress_begin(struct net *net, const struct call *call);
-/* It was accepted or cancelled, more of its tokens have been framed, or it has ended as `done` says
- * (else NULL): from the commit of its connection on. */
+/* Notes that the call was accepted or cancelled, that more of its tokens are framed, or that it has
+ * ended as `done` says (else NULL). Counts from the next commit of its connection on. */
 void net_progress_note(struct net *net, const struct call *call, const struct wire_done *done);
-/* Its terminal frame has been framed: the same. */
+/* Notes that its terminal frame is framed. Counts like the others. */
 void net_progress_close(struct net *net, const struct call *call);
 /* Its connection is gone. */
 static inline void net_progress_end(struct net *net, uint32_t call)
 {
     net->progress[call].check = 0;
 }
-/* What a core has left in this slot is as it was: the record; the prompt; a version's tokens. */
+/* True when what the last core has left in this slot is as it was written: the record, the prompt,
+ * the tokens of a version. */
 bool net_progress_is_whole(const struct net *net, uint32_t slot);
 bool net_progress_has_prompt(const struct net *net, uint32_t slot);
 bool net_progress_has_tokens(const struct net *net, uint32_t slot,

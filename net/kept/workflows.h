@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: open workflows, for the successor of a core that dies: what FLOW_OPEN said, the rows, and
- * how much of them their clients have been told. Columns lie in the workflow's values, which cores
- * share, as do the values of instances and how they ended (sched/workflow/kept_end.h). Calls that
- * were open are made again. Only net/ includes this.
+ * What: open workflows, in memory that outlives the core: what FLOW_OPEN said, the rows, and how
+ * much of them their clients have been sent. Columns lie in the workflow's values, which outlive
+ * the core, too, as do the values of instances and how these ended (sched/workflow/kept_end.h).
+ * Calls that were open are made again. Only net/ includes this.
  *
  * Not kept: workflows that have ended, and rows that wait on record for a client to ask again.
  */
@@ -22,7 +22,7 @@ struct net_kept_row {               /* written once, when the row is given */
 };
 
 struct net_kept_told {              /* what the client has been told of a row */
-    uint64_t row;                   /* check word of its record; 0: there is no row */
+    uint64_t row;                   /* check word of that row's record; 0: there is no row */
     uint64_t digest;
     uint64_t outputs_sent[WORKFLOW_OUTPUTS_MAX / 64];
     uint64_t asked[WORKFLOW_NODES_MAX / 64];
@@ -55,17 +55,18 @@ void net_kept_flows_init(struct net *net, struct arena *kept);
 
 /* ---- while the core lives -------------------------------------------------------------------- */
 
-/* The payload of the FLOW_OPEN that has filled this slot. */
+/* Notes the payload of the FLOW_OPEN that has filled this slot. */
 void net_kept_flow_begin(struct net *net, uint32_t index, const uint8_t *payload, uint32_t bytes);
-/* A row was given, in this place. */
+/* Notes the row that was given in this place. */
 void net_kept_flow_row(struct net *net, uint32_t index, uint32_t place);
-/* Something of it has changed: from the commit of its connection on. O(1). */
+/* Notes that the workflow has changed. Counts from the next commit of its connection on. O(1). */
 void net_kept_flow_note(struct net *net, uint32_t index);
-/* Writes what was noted of the connection's workflows, for the version that is written next. */
+/* Writes what was noted of the connection's workflows, for its version that is written next. */
 void net_kept_flows_write(struct net *net, uint32_t connection);
-/* Its client is away, and may come back: at once. */
+/* Notes that the client is away and may come back. Counts at once. */
 void net_kept_flow_leave(struct net *net, uint32_t index);
-/* It is over: from the commit of its connection on, or at once if it has none. */
+/* Notes that the workflow is over. Counts from the next commit of its connection on, or at once if
+ * it has none. */
 void net_kept_flow_end(struct net *net, uint32_t index);
 /* The check words of all workflows of the connection, as one. */
 uint64_t net_kept_flows_mark(const struct net *net, uint32_t connection);
@@ -73,14 +74,14 @@ void net_kept_flows_check(const struct net *net);
 
 /* ---- for its successor (take_up_flows.c) ----------------------------------------------------- */
 
-/* After connections were taken up. `may_stay`: none of them is known to end cores. */
+/* Restores workflows, after connections. `may_stay`: none of them is known to kill cores. */
 void net_kept_flows_take_up(struct net *net, bool may_stay);
 /* True while frames of the connection are not acted on: rows of its workflows have not begun. */
 bool net_kept_flows_wait(const struct net *net, const struct net_connection *connection);
-/* Once a pass, after frames were acted on: workflows whose rows had begun before it speak again.
- * O(workflows). */
+/* Once a pass, after frames were acted on: restored workflows whose rows have begun again may send
+ * frames. O(workflows). */
 void net_kept_flows_settle(struct net *net);
-/* True when one of them is about to. */
+/* True when there is a workflow that may do so in the next pass. */
 bool net_kept_flows_are_due(const struct net *net);
 
 /* Which of the two versions was written last. */
@@ -90,6 +91,6 @@ static inline uint32_t net_kept_flow_last(const struct net_kept_flow *kept)
 }
 bool net_kept_flow_is_whole(const struct net *net, const struct net_kept_flow_version *version);
 struct net_kept_row *net_kept_row(const struct net *net, uint32_t index, uint32_t place);
-/* Its record, and the tokens of its columns, are as they were. */
+/* True when the row's record, and the tokens of its columns, are as they were written. */
 bool net_kept_row_is_whole(const struct net *net, uint32_t index, uint32_t place);
 uint8_t *net_kept_flow_payload(const struct net *net, uint32_t index);
