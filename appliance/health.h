@@ -18,14 +18,14 @@ struct health {
     enum health_state state;
     const char *reason;             /* "engine silent"; NULL: none */
     uint32_t engine;                /* that a reason is about, of several; HEALTH_ALL: of all */
-    bool moves;                     /* an engine does, or has nothing to do; and none has calls that
-                                       will wait for ever */
+    bool moves;                     /* an engine makes progress, or has nothing to do; and on none
+                                       do calls wait in vain */
     uint32_t progress_permille;     /* of loading; shown while STARTING and below 1000 */
     uint64_t last_completion_age_us, uptime_us;
     uint32_t worker_restarts;
     /* Of each engine: [engines_count]. */
     uint32_t engines_count;
-    uint32_t engines_serving;       /* those that move, or have nothing to do */
+    uint32_t engines_serving;       /* those that make progress, or have nothing to do */
     uint64_t last_step_age_us[WORLD_ENGINES_MAX], heartbeat_age_us[WORLD_ENGINES_MAX];
     uint64_t canary_age_us[WORLD_ENGINES_MAX];          /* UINT64_MAX: there was none */
     uint32_t worker_pid[WORLD_ENGINES_MAX], restarts[WORLD_ENGINES_MAX];

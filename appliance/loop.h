@@ -30,10 +30,10 @@ struct loop_settings {
     uint64_t drain_us;
     bool demoted_to_head;           /* of struct sched_settings; the lab's, no option has it */
     const struct workflow_encoder *encoder;     /* of struct net_wiring; the lab's */
-    struct arena *kept;             /* for the rows of kind MEMORY_KEPT: as a core that died has
-                                       left it, or zeroed. NULL: they lie in the loop's arena */
-    bool was_killed;                /* that core: it did not die of what it did */
-    uint32_t upgrades;              /* before this keeper, whose workers the engines are */
+    struct arena *kept;             /* for the rows of kind MEMORY_KEPT: as the last core has left
+                                       it, or zeroed. NULL: they lie in the loop's arena */
+    bool was_killed;                /* the last core was: it did not die of what it did */
+    uint32_t upgrades;              /* before this keeper, which has forked the workers */
 };
 
 struct loop {
@@ -64,13 +64,13 @@ struct loop {
 /* What the keeper tells the loop. */
 struct loop_orders {
     bool drain, stop_now;
-    bool leaves;                    /* it drains, and another process serves at its addresses */
-    bool yields;                    /* the core is to end for one of another keeper's */
+    bool leaves;                    /* it drains while another process serves at its addresses */
+    bool yields;                    /* the core is to end: another keeper's core takes over */
     const struct config_admission *admission;   /* who may come in from now on; NULL: as before */
     uint64_t idle_us;               /* how long a pass may wait while all is quiet */
     uint32_t load_permille;
     uint32_t core_restarts;         /* before this core */
-    uint32_t weights_slices, weights_damaged;   /* looked at since boot; not what they had been */
+    uint32_t weights_slices, weights_damaged;   /* compared since boot; those that had changed */
     uint32_t lines_lost;            /* of the log, by core and keeper */
     struct engine_orders engines[WORLD_ENGINES_MAX];
 };
@@ -79,7 +79,7 @@ struct loop_orders {
 struct step_layout loop_step_layout(const struct limits *limits);
 void loop_plan_memory(struct memory_plan *plan, const struct options *options,
                       const struct limits *limits, const struct gguf_vocab_info *vocab);
-/* What a loop takes of that plan, with what is kept. */
+/* What a loop takes of that plan, kept memory included. */
 static inline uint64_t loop_memory_bytes(const struct memory_plan *plan)
 {
     return memory_plan_bytes(plan, MEMORY_CORE) + memory_plan_bytes(plan, MEMORY_KEPT);
@@ -91,10 +91,10 @@ void loop_listen_text(struct loop *loop, int32_t handle);
 /* One pass; false when the loop has ended (drained or told to stop). `listeners`: the handles of
  * the binary protocol, see net_listen(). */
 bool loop_pass(struct loop *loop, const struct loop_orders *orders, const int32_t *listeners);
-/* It was told that it yields: true once all connections can go on with another core, or one that is
- * not open yet has been waited for long enough. */
+/* After `yields`: true once every connection can go on with another core, or has had enough time to
+ * get that far. */
 bool loop_may_yield(const struct loop *loop);
-/* True when it serves and has nothing to do: it need look at its engines now and then only. */
+/* True when it serves and has nothing to do: an occasional look at its engines is enough. */
 bool loop_is_quiet(const struct loop *loop);
 /* Health as the text port shows it; it uses the gauges of the last sched_report(). */
 void loop_health(const struct loop *loop, const struct loop_orders *orders, struct health *health);

@@ -6,7 +6,7 @@
  */
 #include "appliance/control.h"
 
-#define RUNNER_GAP_US 4000          /* the bell of a round rings this long after the last one */
+#define RUNNER_GAP_US 4000          /* the bell for a round rings no sooner after the last one */
 
 struct runner {
     struct control_engine *control;
@@ -21,5 +21,5 @@ struct runner {
 
 /* Returns when the engine has failed. */
 void runner_serve(struct runner *runner);
-/* A round has ended, and the step goes on: rings the bell unless it has just rung. */
+/* A round has ended, and the step goes on: rings the bell, unless that has just rung. */
 void runner_tell_round(void *runner);

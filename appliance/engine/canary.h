@@ -10,7 +10,7 @@
  *            engine.canary, or after half of that when the engine has nothing to do
  *   where    between two steps of the scheduler, over KV blocks of its own (limits.canary_blocks):
  *            it takes no call slot, no program, no queue
- *   failed   once: the worker has to go. Twice in a row, by two workers: the engine has to go
+ *   failed   once: the worker is replaced. Twice in a row, by two workers: the engine is given up
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,15 +27,15 @@ struct canary {
     /* private: only canary.c */
     bool in_flight;
     bool hurries;                   /* it goes before any other step */
-    bool is_known;                  /* there was a first one */
-    uint64_t digest;                /* of its results */
+    bool is_known;                  /* the results of the first one are known: */
+    uint64_t digest;                /* their digest */
     uint64_t good_us;               /* when the last good one was done */
     uint32_t failures;              /* in a row */
 };
 
 void canary_init(struct canary *canary, const struct step *step, const struct limits *limits,
                  uint64_t period_us);
-/* What the engine gave when it was known to work, as another core has seen it. */
+/* Sets the known results to those that an earlier core has seen of this engine. */
 void canary_recall(struct canary *canary, uint64_t digest);
 /* True when a free engine should run it next. `is_idle`: no call waits for the engine. */
 bool canary_is_due(const struct canary *canary, uint64_t now_us, bool is_idle);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the loop's seat of one engine: its KV, the scheduler's side of it, the steps of the core's
- * own (canary, declared prefixes), the state of its worker and when the worker last did something.
- * A step that is overdue is not waited for: its worker is condemned, and its calls go on, or end,
- * as if it had died.
+ * What: the loop's side of one engine, its seat: the engine's KV, the steps that are not the
+ * scheduler's (canary, declared prefixes), the state of the worker, and when that last did
+ * something. A step that is overdue is not waited for: its worker is condemned, and its calls go
+ * on, or end, as if the worker had died.
  *
  *   engine_settle()   takes the results of the step that is done, or the tokens of the rounds
  *                     that a running step has had, or notes that the worker is lost; reads the
@@ -51,13 +51,13 @@ struct engine {
     struct pace pace;
     struct doubt doubt;
     enum world_engine state;        /* IDLE, BUSY or DOWN between two calls */
-    bool is_condemned;              /* its worker is; nothing that it holds counts any more */
+    bool is_condemned;              /* its worker will be replaced, and nothing of it counts */
     uint64_t heartbeat, heartbeat_seen_us;
-    bool owes_heartbeat;            /* it starts, or has a step or a question; none came since */
-    uint64_t owed_since_us;         /* since when it does, or last did */
+    bool owes_heartbeat;            /* none since it started, or got a step or a question */
+    uint64_t owed_since_us;         /* since when it owes one, or last did */
     uint64_t asked_us;              /* when it last got a step or a question */
     uint64_t step_done_us;          /* when the last step was done; at first, when it was built */
-    uint64_t steps;                 /* of the scheduler that its workers have done */
+    uint64_t steps;                 /* of the scheduler, that its workers have done */
     uint32_t restarts;              /* of its worker */
 };
 
@@ -68,14 +68,14 @@ struct engine_orders {
     uint32_t worker_pid;
 };
 
-/* The seats, which the caller takes, and what engine_init() takes for each. */
+/* Plans the seats, which the caller takes from the arena, and what engine_init() takes for each. */
 void engine_plan_memory(struct memory_plan *plan, const struct kvmem_settings *kv,
                         uint32_t engines);
 void engine_init(struct engine *engine, uint32_t index, const struct engine_settings *settings,
                  uint64_t now_us, struct arena *arena);
-/* The core was late by so much, since the last pass: the whole machine may have stood still, so
- * this time does not count against the worker. A core that is late in every pass still judges it:
- * each pass counts for a tick. */
+/* This pass was late by `late_us`: the whole machine may have stood still, so the time does not
+ * count against the worker. A core that is late in every pass still judges its worker: each pass
+ * counts for a tick. */
 void engine_excuse(struct engine *engine, uint64_t late_us);
 void engine_settle(struct engine *engine, uint64_t now_us);
 void engine_launch(struct engine *engine, uint64_t now_us);
@@ -85,14 +85,14 @@ bool engine_is_ready(const struct engine *engine);
 const char *engine_failure(const struct engine *engine, const struct engine_orders *orders);
 /* True when nothing is in flight, and no trouble with the worker is known. */
 bool engine_is_quiet(const struct engine *engine, uint64_t now_us);
-/* Why the engine does not move now; NULL: it does, or has nothing to do. After engine_launch() of
- * the same pass. */
+/* Why the engine makes no progress now; NULL: it does, or has nothing to do. To be called after
+ * engine_launch() of the same pass. */
 const char *engine_trouble(const struct engine *engine, const struct engine_orders *orders,
                            uint64_t now_us);
 /* True when its worker owes a sign of life for too long. */
 bool engine_is_silent(const struct engine *engine, uint64_t now_us);
 /* True when its step takes far longer than such steps do. */
 bool engine_is_late(const struct engine *engine, uint64_t now_us);
-/* True when calls wait for it and it has had nothing to do for too long: they will for ever. */
+/* True when calls wait although it has had no step for too long: they would wait for ever. */
 bool engine_is_stuck(const struct engine *engine, uint64_t now_us);
 void engine_check(const struct engine *engine);

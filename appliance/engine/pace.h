@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: how long a step may take: the core's own measure of whether a worker works. A worker says
- * that it lives, by its heartbeat, and may be wrong about it; that steps end in time it cannot say.
+ * What: how long a step may take: the core's own measure of whether a worker works. A broken worker
+ * may still send a heartbeat, but it cannot pretend that its steps end in time.
  *
- *   cost       tokens that a step feeds or samples at the most, twice in one that is doubted, and
+ *   cost       the most tokens that a step feeds or samples, twice if the step is doubted, and the
  *              blocks that it moves
- *   late       after PACE_MARGIN times what its cost has taken lately, PACE_LATE_US at least: from
+ *   late       after PACE_MARGIN times what such a cost took lately, PACE_LATE_US at least: from
  *              then on health does not say "ready"
- *   overdue    the same, but engine.hang at least: the worker has to go
+ *   overdue    the same, but engine.hang at least: the worker is replaced
  *
- * The first canary is the first measure: a single row, of which a token takes longer than in any
- * batch. Before that PACE_PATIENCE times engine.hang is allowed. A step that is overdue may also
- * have been judged too early (a machine with less time for us than before), and comes back: so each
- * one in a row that does not end has twice the time, up to 2^PACE_DOUBLINGS.
+ * The first canary is the first measure: a single row, in which a token takes longer than in any
+ * batch. Before that PACE_PATIENCE times engine.hang is allowed. An overdue step may also have been
+ * judged too early, on a machine that has less time for us than before, and its calls are computed
+ * again: so each overdue step in a row doubles the time, up to 2^PACE_DOUBLINGS times.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ struct pace {
     uint64_t hang_us;
     /* private: only pace.c */
     uint64_t tokens, us;            /* of the steps that were measured; older ones count less */
-    uint32_t overdue;               /* steps in a row that did not end */
+    uint32_t overdue;               /* steps in a row that were */
     /* of the step in flight */
     uint64_t submitted_us, late_us, overdue_us;
     uint64_t fed, sampled;          /* tokens, and blocks moved; tokens, if it has all its rounds */
@@ -40,11 +40,11 @@ struct pace {
 void pace_init(struct pace *pace, uint64_t hang_us);
 /* The step that is in the record is submitted. */
 void pace_begin(struct pace *pace, const struct step *step, uint64_t now_us);
-/* So much of the time since it was submitted does not count. */
+/* `us` of the time since it was submitted do not count. */
 void pace_excuse(struct pace *pace, uint64_t us);
-/* It is done. */
+/* The step is done. */
 void pace_end(struct pace *pace, const struct step *step, uint64_t now_us);
-/* It is not waited for any more. */
+/* The step is no longer waited for. */
 void pace_miss(struct pace *pace);
 static inline bool pace_is_late(const struct pace *pace, uint64_t now_us)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the core, its successor, and the core that waits to be that.
+ * What: the core, and the next core, which waits to take over.
  *
- * The listeners are the keeper's too, so clients that come wait for a successor, and it takes over
- * the workers as they are, and connections with their calls (pockets.h, net/kept/). It has been
- * forked before and waits with its memory (docs/decisions/0108). Its keys come with the call.
+ * The keeper holds the listeners, too, so clients that connect meanwhile wait for the next core,
+ * which takes over the workers as they are, and connections with their calls (pockets.h,
+ * net/kept/). It is forked in advance, and waits with its memory (docs/decisions/0108); it gets the
+ * keys when it is told to take over.
  *
- * Invariant: at most one of them is the core: the one that waits begins when control_begin_core()
- * counts, and only then.
+ * Invariant: at most one of them is the core: the one that waits begins at control_begin_core(),
+ * and not before.
  * Owner: the keeper.
  */
 #include <sys/types.h>
@@ -23,7 +24,7 @@ struct cores {
     void (*begin)(void *context);   /* called in each child first: leaves what is the parent's */
     void *context;
     pid_t core;                     /* -1: there is none */
-    uint64_t since_us;              /* that is the core */
+    uint64_t since_us;              /* when that became the core */
     pid_t next;                     /* the one that waits; -1: there is none */
     uint32_t next_pause_ticks;      /* before there is one */
     struct guard guard;             /* how often cores have failed */
@@ -34,12 +35,12 @@ struct cores {
 void cores_init(struct cores *cores);
 /* The first one of the appliance. */
 enum boot_exit cores_start(struct cores *cores);
-/* There was one of another keeper; `takes`: it has not died. False: there is none, the log says
- * why. */
+/* Starts a core after that of another keeper; `takes`: that one has not died. False: there is none,
+ * and the log says why. */
 bool cores_begin(struct cores *cores, bool takes);
 /* True when the child was the core, which is -1 then, or the one that waited. */
 bool cores_reap(struct cores *cores, pid_t pid, int wait_status, enum boot_exit *exit_status);
-/* A signal has ended the core: true when there is another one. */
+/* A signal has ended the core: starts the next one. True when there is one. */
 bool cores_replace(struct cores *cores, bool was_killed);
 /* True when one should wait and does not. */
 bool cores_next_is_due(const struct cores *cores);

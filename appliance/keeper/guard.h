@@ -5,13 +5,13 @@
  * one may start. Pure: heartbeats, ticks and times are arguments. Times are counted in ticks of the
  * keeper: one in which the whole appliance was stopped (SIGSTOP, a suspended machine) is one tick.
  *
- *   hung    the worker owes an answer, and its heartbeat has stood still for engine.hang; or,
- *           whatever that says, it has not become ready in the time that a start may take, or not
- *           ended the step of a core that has died in ten times engine.hang
- *   wait    none, where a worker that was ready has failed, and 1 s where one never was. After
- *           engine.failures within engine.failure_window: 1, 2, 4 .. 60 s, until they are fewer
- *   never   they are as many, and no worker of this engine has been ready since boot: what another
- *           try does not change
+ *   hung    the worker owes an answer, and its heartbeat has stood still for engine.hang. Or,
+ *           whatever its heartbeat says: it has not become ready in the time that a start may take,
+ *           or has not ended the step of a dead core within ten times engine.hang
+ *   wait    none after a worker that was ready, 1 s after one that never was. After engine.failures
+ *           failures within engine.failure_window: 1, 2, 4 .. 60 s, until there are fewer
+ *   never   after so many failures, if no worker of this engine has been ready since boot: another
+ *           try would not change that
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,8 +41,7 @@ struct guard {
     uint32_t silent_ticks;              /* since the last heartbeat, or since it became ready, or
                                            since it owed nothing */
     uint32_t start_ticks;               /* since it began, until it is ready */
-    uint32_t finish_ticks;              /* in a row in which it finished a step of a core that had
-                                           died */
+    uint32_t finish_ticks;              /* in a row, in which it still ran a step of a dead core */
     uint32_t failures;                  /* since boot */
     uint64_t failed_us[GUARD_FAILURES_MAX];     /* of the last ones */
     uint32_t wait_ticks;                /* of the last wait; 0: there was none */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What: the digests of memory that is never to change, slice by slice, and the slice that is looked
- * at next. A bit that has flipped is found when its slice comes, and told by the slice's number.
+ * What: digests of memory that must never change, slice by slice, and which slice is compared next.
+ * A flipped bit is found when the turn of its slice comes, and reported by the slice's number.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,10 +17,10 @@ struct scrub {
     uint64_t digests[SCRUB_SLICES_MAX]; /* 32 KiB: place it statically */
 };
 
-/* Learns what the memory holds now. O(bytes). */
+/* Computes the digests of what the memory holds now. O(bytes). */
 void scrub_learn(struct scrub *scrub, const void *base, uint64_t bytes, uint64_t slice_bytes);
-/* Looks at the next slice; after the last one comes the first. False: it is not what was learnt;
- * scrub_last() is its number. O(slice_bytes). */
+/* Compares the next slice; after the last one comes the first. False: it has changed; scrub_last()
+ * is its number. O(slice_bytes). */
 bool scrub_next(struct scrub *scrub);
 static inline uint32_t scrub_last(const struct scrub *scrub)
 {

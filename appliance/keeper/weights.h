@@ -2,13 +2,13 @@
 #pragma once
 /*
  * What: the keeper's weights, which CPU workers inherit: read at boot, scrubbed from then on, and
- * read again when they are not what they were. All workers share the pages, which none can write,
- * so what the keeper sees in them is what they compute with; and no worker is asked.
+ * read again when they have changed. All workers share the pages, and none can write to them, so
+ * the keeper sees what the workers compute with, and need not ask them.
  *
- *   WHOLE      a slice is looked at each second; one that is not what it was: DAMAGED
- *   SUSPECTED  a worker was wrong: all slices are looked at; then WHOLE, or DAMAGED
- *   DAMAGED    all workers have to go; when none is left: LOADING
- *   LOADING    they are read as at boot; what every slice was: WHOLE, else LOST
+ *   WHOLE      a slice is compared each second; one that has changed: DAMAGED
+ *   SUSPECTED  a worker was wrong: all slices are compared; then WHOLE, or DAMAGED
+ *   DAMAGED    all workers have to end; when none is left: LOADING
+ *   LOADING    they are read as at boot; every slice is as it was then: WHOLE, else LOST
  *
  * Where a GPU serves the keeper has none, and they count as whole.
  */

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * What: the running keeper's side of an upgrade: it listens for a keeper that takes over, gives it
- * handles of all there is, and says when its own core is to end. Until it has agreed that the other
- * one's core serves, it can take everything back. One that is not alike serves beside it, and has
- * it drain then.
+ * handles of everything, and decides when its own core ends. Until it has agreed that the other
+ * keeper's core serves, it can take everything back. If the two are not alike, the other keeper
+ * serves beside it, and then has it drain.
  */
 #include <sys/types.h>
 
@@ -12,26 +12,26 @@
 #include "appliance/keeper/upgrade/message.h"
 
 enum giver_state {
-    GIVER_IDLE,                     /* no other keeper is there */
-    GIVER_ASKED,                    /* one is, and has yet to ask */
-    GIVER_OFFERED,                  /* it has handles of everything, and boots */
-    GIVER_GIVEN,                    /* it is ready; its core will wait for kept memory */
-    GIVER_YIELDS,                   /* the core is to end */
-    GIVER_GONE,                     /* there is no core, the other one has yet to say that it
+    GIVER_IDLE,                     /* there is no other keeper */
+    GIVER_ASKED,                    /* there is one, which has yet to ask */
+    GIVER_OFFERED,                  /* the other one has handles of everything, and boots */
+    GIVER_GIVEN,                    /* the other one is ready; its core will wait for kept memory */
+    GIVER_YIELDS,                   /* this one's core is to end */
+    GIVER_GONE,                     /* this one has no core; the other one has yet to say that it
                                        serves */
-    GIVER_RECALLS,                  /* there is one again, which waits for kept memory until the
-                                       other one's has ended */
-    GIVER_BESIDE,                   /* the other one serves by itself, this one has agreed, and that
-                                       one is about to say that it relieves this one */
-    GIVER_RELIEVED,                 /* it has: the core drains */
+    GIVER_RECALLS,                  /* this one has a core again, which waits for kept memory until
+                                       the other one's core has ended */
+    GIVER_BESIDE,                   /* the other one serves by itself, this one has agreed; the
+                                       message that relieves it is due */
+    GIVER_RELIEVED,                 /* that has come: this one's core drains */
 };
 
 /* What the keeper has to do. */
 enum giver_order {
     GIVER_NOTHING,
     GIVER_END_CORE,                 /* CONTROL_YIELD */
-    GIVER_KILL_CORE,                /* it did not follow that */
-    GIVER_BEGIN_CORE,               /* the other one has not taken over: one of its own */
+    GIVER_KILL_CORE,                /* it has not ended */
+    GIVER_BEGIN_CORE,               /* the other keeper has not taken over: start a core again */
     GIVER_LEAVE,                    /* CONTROL_LEAVE */
     GIVER_END,                      /* all is given */
 };
@@ -51,8 +51,7 @@ struct giver {
     int socket;                     /* to the other keeper; -1: none */
     pid_t peer;
     uint64_t since_us;              /* of the state, and of its agreement */
-    bool has_agreed;                /* the other one's core has kept memory, and is not taken back
-                                       from */
+    bool has_agreed;                /* the other one's core has kept memory for good */
     uint32_t domains_told;
     char version[UPGRADE_TEXT_BYTES];   /* the other's */
 };
