@@ -30,13 +30,13 @@
 #include "appliance/keeper/guard.h"
 #include "appliance/keeper/notify.h"
 #include "appliance/keeper/reload.h"
+#include "appliance/keeper/replies/child.h"
+#include "appliance/keeper/replies/file.h"
 #include "appliance/keeper/upgrade/giver.h"
 #include "appliance/keeper/upgrade/launcher.h"
 #include "appliance/keeper/upgrade/taker.h"
 #include "appliance/keeper/workers.h"
-#include "appliance/keeper/writer.h"
 #include "appliance/log.h"
-#include "appliance/keeper/replies/file.h"
 #include "appliance/seal/keeper.h"
 
 struct keeper {
@@ -46,7 +46,7 @@ struct keeper {
     bool serves;                    /* workers have been started */
     struct cores cores;
     struct workers workers;
-    struct writer_seat writer;
+    struct replies_child writer;
     struct notify notify;
     struct reload reload;
     struct giver giver;             /* of all this to another keeper */
@@ -158,7 +158,7 @@ static bool reap(struct keeper *keeper, enum boot_exit *exit_status)
     int wait_status = 0;
     pid_t pid = 0;
     while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
-        if (writer_reap(&keeper->writer, pid)) {
+        if (replies_child_reap(&keeper->writer, pid)) {
             continue;
         }
         if (!cores_reap(&keeper->cores, pid, wait_status, exit_status)) {
@@ -205,7 +205,7 @@ static bool may_wait(const struct keeper *keeper)
 static bool child_is_due(const struct keeper *keeper)
 {
     return may_wait(keeper) &&
-           (cores_next_is_due(&keeper->cores) || writer_is_due(&keeper->writer));
+           (cores_next_is_due(&keeper->cores) || replies_child_is_due(&keeper->writer));
 }
 
 static void tick_reload(struct keeper *keeper)
@@ -230,7 +230,7 @@ static void act_on_tick(struct keeper *keeper)
     workers_tick(&keeper->workers, stop_now);
     cores_tick(&keeper->cores, may_wait(keeper), stop_now);
     if (may_wait(keeper)) {
-        writer_tick(&keeper->writer);
+        replies_child_tick(&keeper->writer);
     }
 }
 
@@ -238,7 +238,7 @@ static void end_children(struct keeper *keeper)
 {
     cores_end(&keeper->cores);
     workers_end(&keeper->workers);
-    writer_end(&keeper->writer);
+    replies_child_end(&keeper->writer);
 }
 
 static struct timespec tick_of(const struct keeper *keeper)
@@ -442,7 +442,7 @@ static void init(struct keeper *keeper, struct boot *boot)
     cores_init(&keeper->cores);
     keeper->workers = (struct workers){.boot = boot, .begin = begin_worker, .context = keeper};
     workers_init(&keeper->workers);
-    keeper->writer = (struct writer_seat){.boot = boot, .begin = begin_writer, .context = keeper};
+    keeper->writer = (struct replies_child){.boot = boot, .begin = begin_writer, .context = keeper};
 }
 
 enum boot_exit keeper_run(struct boot *boot)

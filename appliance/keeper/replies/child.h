@@ -10,7 +10,7 @@
 #include "appliance/boot/boot.h"
 #include "appliance/keeper/replies/header.h"
 
-struct writer_seat {
+struct replies_child {
     struct boot *boot;
     union replies_page header;      /* the first page of its file */
     void (*begin)(void *context);   /* called in the child first: leaves what is the parent's */
@@ -20,13 +20,13 @@ struct writer_seat {
 };
 
 /* Each GUARD_TICK_US, or less often, while this keeper serves: there is a writer from then on. */
-void writer_tick(struct writer_seat *seat);
+void replies_child_tick(struct replies_child *child);
 /* True when there should be one and is none. */
-static inline bool writer_is_due(const struct writer_seat *seat)
+static inline bool replies_child_is_due(const struct replies_child *child)
 {
-    return seat->boot->replies_handle > 0 && seat->pid <= 0;
+    return child->boot->replies_handle > 0 && child->pid <= 0;
 }
 /* True when the child was the writer. */
-bool writer_reap(struct writer_seat *seat, pid_t pid);
+bool replies_child_reap(struct replies_child *child, pid_t pid);
 /* No core is left: closes the bell, so that it ends, and waits for what it has to write. */
-void writer_end(struct writer_seat *seat);
+void replies_child_end(struct replies_child *child);
