@@ -30,7 +30,7 @@
 
 #include "sched/engine/residency.h"
 
-static bool any_serves(const struct sched *sched)
+bool sched_balance_any_serves(const struct sched *sched)
 {
     for (uint32_t i = 0; i < sched->settings.engines; i++) {
         if (sched->engines[i].serves) {
@@ -43,7 +43,7 @@ static bool any_serves(const struct sched *sched)
 /* True when the engine may get a call. */
 static bool is_open(const struct sched *sched, uint32_t engine)
 {
-    return sched->engines[engine].serves || !any_serves(sched);
+    return sched->engines[engine].serves || !sched_balance_any_serves(sched);
 }
 
 /* The engines in turn: the first open one after the last that was chosen so. */

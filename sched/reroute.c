@@ -90,7 +90,6 @@ static void move_calls(struct sched_engine *engine, uint64_t now_us)
 void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us)
 {
     struct sched *sched = engine->sched;
-    bool any_serves = false;
     engine->serves = serves;
     if (sched->settings.engines == 1) {
         return;
@@ -98,10 +97,10 @@ void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_
     if (!serves) {
         sched_balance_forget(sched, engine);
     }
-    for (uint32_t i = 0; i < sched->settings.engines; i++) {
-        any_serves = any_serves || sched->engines[i].serves;
+    if (!sched_balance_any_serves(sched)) {
+        return;
     }
-    for (uint32_t i = 0; any_serves && i < sched->settings.engines; i++) {
+    for (uint32_t i = 0; i < sched->settings.engines; i++) {
         if (!sched->engines[i].serves) {
             move_calls(&sched->engines[i], now_us);
         }

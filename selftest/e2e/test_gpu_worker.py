@@ -10,6 +10,7 @@ import tempfile
 import threading
 
 from appliance import (EMBEDDED_MODEL, HANG_S, NOISE, RANDOM_MODEL, Appliance, is_alive, wait_for)
+from engines import prompt, sampling
 from models import model
 from protocol import Client
 from skip import inside, long, open_files
@@ -23,16 +24,6 @@ ON_GPU = ("engine.kind=cuda",) + ON_SOFT
 TIGHT = ("limits.context_tokens=128", "kv.block_tokens=8", "kv.device_blocks=16",
          "kv.host_ratio=4", "sched.quantum=1us")
 KILLS = 30
-
-
-def prompt(number):
-    return [3 + (number * 37 + i * 11) % 400 for i in range(5 + number % 17)]
-
-
-def sampling(number):
-    """Every third call is sampled, the others are greedy."""
-    return {} if number % 3 else {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "seed": number,
-                                  "repeat_penalty": 1.1}
 
 
 def serve(a, numbers, at_once, max_tokens=20):
