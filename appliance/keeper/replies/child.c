@@ -45,20 +45,18 @@ bool replies_child_reap(struct replies_child *child, pid_t pid)
     return true;
 }
 
-/* True when it has written all and has ended. One that was killed has not: another one follows. */
+/* True when it has written all and has ended. One that was killed has not, and is missing then. */
 static bool has_written_all(struct replies_child *child)
 {
     int wait_status = 0;
-    if (child->pid > 0 && waitpid(child->pid, &wait_status, WNOHANG) != 0) {
-        if (!WIFSIGNALED(wait_status)) {
-            return true;
-        }
+    if (child->pid < 0 || waitpid(child->pid, &wait_status, WNOHANG) == 0) {
+        return false;
+    }
+    bool was_killed = WIFSIGNALED(wait_status);
+    if (was_killed) {
         replies_child_reap(child, child->pid);
     }
-    if (child->pid < 0) {
-        start(child);
-    }
-    return false;
+    return !was_killed;
 }
 
 void replies_child_end(struct replies_child *child)
@@ -69,6 +67,9 @@ void replies_child_end(struct replies_child *child)
     close(child->boot->shared.replies_bell[1]);
     child->boot->shared.replies_bell[1] = -1;    /* of those that are started here, too */
     for (uint32_t i = 0; i < END_TRIES && !has_written_all(child); i++) {
+        if (child->pid < 0) {
+            start(child);           /* for what that one has left */
+        }
         if (i == END_TRIES - 1) {
             log_event(LOG_WARN, "the disk of limits.replies_file is slow: its writer goes on");
         }

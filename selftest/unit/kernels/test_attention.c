@@ -16,6 +16,7 @@
 /* ---- the kernels ---- */
 
 enum { ROWS_MAX = KERNELS_BUNDLE_ROWS, HEADS_MAX = 8, DIM_MAX = 136, TOKENS_MAX = 200 };
+enum { PROMPT_SLOTS = 80 };
 #define BLOCKS_MAX (TOKENS_MAX / KERNELS_OCTET)
 #define STRIDE     (KERNELS_STRETCH * 4 + KERNELS_PANEL_LANES)
 #define POOL_ROWS  16           /* so many rows with different blocks fit into the pool */
@@ -411,18 +412,24 @@ static void test_rows_that_share_stand_together(void **state)
     kernels_stop(k);
 }
 
-/* Rows of one prompt: bundles are so small that every thread gets four units. */
+/* Its slots are the first PROMPT_SLOTS tokens of one prompt. */
+static struct kernels *start_prompt(struct rig *rig)
+{
+    start(rig, 1, KERNELS_KV_F32);
+    rig->kernels->step = &rig->step;
+    for (uint32_t i = 0; i < PROMPT_SLOTS; i++) {
+        rig->kernels->slots[i] = (struct kernels_slot){.row = 0, .position = i};
+    }
+    return rig->kernels;
+}
+
+/* Bundles are so small that every thread gets four units. */
 static void test_bundles_leave_work_for_every_thread(void **state)
 {
     (void)state;
     struct rig rig;
-    start(&rig, 1, KERNELS_KV_F32);
-    struct kernels *k = rig.kernels;
-    k->step = &rig.step;
+    struct kernels *k = start_prompt(&rig);
     k->shape.heads = k->shape.kv_heads = 2;
-    for (uint32_t i = 0; i < 80; i++) {
-        k->slots[i] = (struct kernels_slot){.row = 0, .position = i};
-    }
     const struct {
         uint32_t threads, rows, bundles;
     } cases[] = {{1, 80, 3}, {2, 80, 5}, {3, 80, 7}, {16, 80, 7}, {16, 9, 1}, {1, 1, 1}};
@@ -433,7 +440,7 @@ static void test_bundles_leave_work_for_every_thread(void **state)
     }
     k->threads.active = 1;
     k->shape.heads = k->shape.kv_heads = 6;
-    kernels_bundle(k, k->slots, 80);
+    kernels_bundle(k, k->slots, PROMPT_SLOTS);
     assert_int_equal(k->bundles[0].end, KERNELS_BUNDLE_ROWS);
     kernels_stop(k);
 }
@@ -443,12 +450,7 @@ static void test_bundles_have_whole_tiles(void **state)
 {
     (void)state;
     struct rig rig;
-    start(&rig, 1, KERNELS_KV_F32);
-    struct kernels *k = rig.kernels;
-    k->step = &rig.step;
-    for (uint32_t i = 0; i < 80; i++) {
-        k->slots[i] = (struct kernels_slot){.row = 0, .position = 0};
-    }
+    struct kernels *k = start_prompt(&rig);
     const struct {
         uint32_t heads, kv_heads, room, first;  /* rows that have room; those of the first bundle */
     } cases[] = {{24, 24, 4, 4}, {24, 24, 6, 6}, {24, 24, 7, 6}, {24, 24, 17, 12}, {24, 24, 60, 48},
@@ -456,9 +458,9 @@ static void test_bundles_have_whole_tiles(void **state)
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         k->shape.heads = cases[i].heads;
         k->shape.kv_heads = cases[i].kv_heads;
-        k->scores_floats =
-            cases[i].room * kernels_group(&k->shape) * kernels_scores_stride(1);
-        kernels_bundle(k, k->slots, 80);
+        k->scores_floats = cases[i].room * kernels_group(&k->shape) *
+                           kernels_scores_stride(PROMPT_SLOTS);
+        kernels_bundle(k, k->slots, PROMPT_SLOTS);
         assert_int_equal(k->bundles[0].end, cases[i].first);
     }
     kernels_stop(k);

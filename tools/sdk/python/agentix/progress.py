@@ -15,13 +15,11 @@ class Progress:
     WIDTH = 30
 
     def __call__(self, run: Run) -> None:
-        if not sys.stderr.isatty():
-            if run.is_over:
-                sys.stderr.write(f"{run.done} of {run.total} rows, {run.calls} calls, "
-                                 f"{run.shared + run.fetched} saved\n")
-            return
-        filled = self.WIDTH * run.done // max(1, run.total)
-        end = "\n" if run.is_over else ""
-        sys.stderr.write(f"\r{'#' * filled:<{self.WIDTH}} {run.done} of {run.total} rows, "
-                         f"{run.calls} calls, {run.shared + run.fetched} saved{end}")
-        sys.stderr.flush()
+        line = (f"{run.done} of {run.total} rows, {run.calls} calls, "
+                f"{run.shared + run.fetched} saved" + ("\n" if run.is_over else ""))
+        if sys.stderr.isatty():
+            filled = self.WIDTH * run.done // max(1, run.total)
+            sys.stderr.write(f"\r{'#' * filled:<{self.WIDTH}} {line}")
+            sys.stderr.flush()
+        elif run.is_over:
+            sys.stderr.write(line)

@@ -84,13 +84,14 @@ def _named(names: List[str], row: Mapping[str, Any]) -> List[Any]:
     """The columns of these names. A row may have others; of a list that the flow has, no more."""
     lists = {f"{name}[{i}]": each for name, value in row.items()
              if isinstance(value, (list, tuple)) for i, each in enumerate(value)}
+    given, wanted = {**row, **lists}, set(names)
     for name in names:
-        if name not in row and name not in lists:
+        if name not in given:
             raise ValueError(f"the row has no column {name}")
     for name in lists:
-        if name not in names and name[:name.rindex("[")] + "[0]" in names:
+        if name not in wanted and name[:name.rindex("[")] + "[0]" in wanted:
             raise ValueError(f"the row has a column {name}, and the flow has no such input")
-    return [lists.get(name, row.get(name)) for name in names]
+    return [given[name] for name in names]
 
 
 def columns(flow: builder.Flow, row: Inputs) -> Dict[str, str]:
