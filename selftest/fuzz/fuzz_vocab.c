@@ -3,7 +3,8 @@
  * Goal: no text breaks the tokenizers. They do not crash, give no token outside the vocabulary and
  * no control token that was not asked for; byte-level BPE gives every text back.
  * Method: six tiny vocabularies are built once. The first byte of the input chooses a vocabulary,
- * whether special tokens are parsed, and the room for tokens. The rest is the text.
+ * whether special tokens are parsed, and whether the text is encoded again into too little room.
+ * The rest is the text.
  */
 #include <stdio.h>
 #include <string.h>
@@ -122,10 +123,34 @@ static void load_all(void)
     }
 }
 
+static enum status encode(const struct vocab *vocab, const struct vocab_input *input,
+                          struct vocab_output *output)
+{
+    struct vocab_scratch scratch;
+    ASSERT(vocab_scratch_bytes(input->bytes) <= sizeof scratch_memory);
+    vocab_scratch_init(&scratch, scratch_memory, input->bytes);
+    return vocab_encode(vocab, &scratch, input, output);
+}
+
+/* Too little room costs the tokens that have none, and nothing else: they are counted. */
+static void check_little_room(const struct vocab *vocab, const struct vocab_input *input,
+                              const struct vocab_output *whole)
+{
+    static uint32_t tokens[TEXT_BYTES / 2 + 1];
+    uint32_t room = input->bytes / 2;
+    struct vocab_output output = {.tokens = tokens, .max = room};
+    tokens[room] = UINT32_MAX;
+    enum status status = encode(vocab, input, &output);
+    ASSERT(status == (whole->count > room ? STATUS_BUSY_SPACE : STATUS_OK));
+    ASSERT(output.count == whole->count);
+    uint32_t kept = whole->count < room ? whole->count : room;
+    ASSERT(memcmp(tokens, whole->tokens, kept * sizeof *tokens) == 0);
+    ASSERT(tokens[room] == UINT32_MAX);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static uint32_t tokens[TOKENS_MAX];
-    struct vocab_scratch scratch;
     load_all();
     if (count < 1 || count - 1 > TEXT_BYTES) {
         return 0;
@@ -133,20 +158,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     const struct vocab *vocab = &vocabs[bytes[0] % KINDS];
     bool parse_special = (bytes[0] & 0x80) != 0;
     uint32_t text_bytes = (uint32_t)count - 1;
-    uint32_t room = (bytes[0] & 0x40) != 0 ? text_bytes / 2 : TOKENS_MAX;
-    ASSERT(vocab_scratch_bytes(text_bytes) <= sizeof scratch_memory);
-    vocab_scratch_init(&scratch, scratch_memory, text_bytes);
     const struct vocab_input input = {
         .text = (const char *)bytes + 1, .bytes = text_bytes, .parse_special = parse_special};
-    struct vocab_output output = {.tokens = tokens, .max = room};
-    enum status status = vocab_encode(vocab, &scratch, &input, &output);
-    uint32_t tokens_count = output.count;
-    ASSERT(tokens_count <= room);
-    ASSERT(status == STATUS_OK || (status == STATUS_BUSY_SPACE && room < TOKENS_MAX));
-    check_tokens(vocab, tokens, tokens_count, parse_special);
-    ASSERT(status != STATUS_OK || text_bytes <= vocab_text_bytes_max(&vocab->info, tokens_count));
-    if (status == STATUS_OK && vocab->info.kind == VOCAB_BPE && !parse_special) {
-        check_back(vocab, tokens, tokens_count, bytes + 1, text_bytes);
+    struct vocab_output output = {.tokens = tokens, .max = TOKENS_MAX};
+    ASSERT(encode(vocab, &input, &output) == STATUS_OK);
+    check_tokens(vocab, tokens, output.count, parse_special);
+    ASSERT(text_bytes <= vocab_text_bytes_max(&vocab->info, output.count));
+    if (vocab->info.kind == VOCAB_BPE && !parse_special) {
+        check_back(vocab, tokens, output.count, bytes + 1, text_bytes);
+    }
+    if ((bytes[0] & 0x40) != 0) {
+        check_little_room(vocab, &input, &output);
     }
     return 0;
 }
