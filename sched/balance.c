@@ -180,6 +180,21 @@ uint32_t sched_balance_route(struct sched *sched, const struct call *call)
     return least_used(sched);
 }
 
+bool sched_balance_may_go(const struct sched *sched, const struct call *call)
+{
+    return sched->settings.balance != SCHED_BALANCE_PROGRAM ||
+           sched->programs[call->program].active_calls == 1;
+}
+
+void sched_balance_take_along(const struct sched_engine *from, const struct call *call,
+                              const struct sched_engine *to)
+{
+    struct program *program = &from->sched->programs[call->program];
+    if (program->engine == from->index && program->active_calls == 1) {
+        program->engine = to->index;
+    }
+}
+
 void sched_balance_forget(struct sched *sched, const struct sched_engine *engine)
 {
     for (uint32_t i = 0; i < sched->settings.programs; i++) {

@@ -259,8 +259,8 @@ void sched_doubt_values(struct sched *sched);
 void sched_doubt_values_for(struct sched *sched, uint32_t damages);
 /* The engine takes steps from now on, or stops taking them. When it stops and others serve, its
  * calls without KV are routed to those (after sched_engine_lost() that is all of its calls). When
- * it begins to, it gets the calls that wait at engines which do not serve. A single engine keeps
- * its calls. O(its calls + programs). */
+ * it begins to, it gets the calls that wait at engines which do not serve, and of those that wait
+ * at others so many that all have as many. A single engine keeps its calls. O(calls + programs). */
 void sched_engine_serves(struct sched_engine *engine, bool serves, uint64_t now_us);
 /* Fills the step record (rows, tokens; blocks are reserved). True when there is something to
  * submit. Walks the queues from the top and stops at the first call that does not fit (Algorithm

@@ -163,9 +163,48 @@ uint32_t naive_route(struct naive_routes *routes, const struct naive_asked *aske
 void naive_serves(struct naive_routes *routes, uint32_t engine, bool serves)
 {
     routes->serves[engine] = serves;
-    for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX && !serves; i++) {
+    for (uint32_t i = 0; i < NAIVE_PROGRAMS_MAX && !serves && naive_any_serves(routes); i++) {
         if (routes->assigned[i] == engine) {
             routes->assigned[i] = NAIVE_ENGINE_NONE;
         }
     }
+}
+
+/* ---- an engine begins to serve --------------------------------------------------------------- */
+
+static double mean_use(const struct naive_routes *routes)
+{
+    double calls = 0, engines = 0;
+    for (uint32_t i = 0; i < routes->engines; i++) {
+        engines += routes->serves[i];
+        calls += routes->serves[i] ? use_of(routes, i) : 0;
+    }
+    return calls / engines;
+}
+
+static bool is_alone(const struct naive_routes *routes, uint32_t program)
+{
+    uint32_t calls = 0;
+    for (uint32_t i = 0; i < NAIVE_CALLS_MAX; i++) {
+        calls += routes->calls[i].open && routes->calls[i].program == program;
+    }
+    return calls == 1;
+}
+
+bool naive_may_go(const struct naive_routes *routes, uint32_t call, uint32_t to)
+{
+    const struct naive_place *place = &routes->calls[call];
+    uint32_t here = use_of(routes, place->engine), there = use_of(routes, to);
+    return here >= there + 2 && here > mean_use(routes) &&
+           (routes->balance != SCHED_BALANCE_PROGRAM || is_alone(routes, place->program));
+}
+
+void naive_go(struct naive_routes *routes, uint32_t call, uint32_t to)
+{
+    struct naive_place *place = &routes->calls[call];
+    uint32_t *assigned_to = &routes->assigned[place->program];
+    if (*assigned_to == place->engine && is_alone(routes, place->program)) {
+        *assigned_to = to;
+    }
+    place->engine = to;
 }

@@ -15,7 +15,8 @@
  *             is full, and used more than twice as much as another, goes there for once
  *
  * Least used: the fewest open calls; of several, the first after the engine that was chosen last
- * so, or in turn. Where an engine serves, only such are chosen.
+ * so, or in turn. Where an engine serves, only such are chosen. One that begins to serve takes
+ * waiting calls from each other one until that has as many, or as many as all have in the mean.
  */
 #include "selftest/fake/naive_sched.h"
 
@@ -48,5 +49,10 @@ bool naive_any_serves(const struct naive_routes *routes);
 bool naive_must_ask(const struct naive_routes *routes, const struct naive_asked *asked);
 /* The call is open there from now on. Returns that engine. */
 uint32_t naive_route(struct naive_routes *routes, const struct naive_asked *asked);
-/* The engine serves, or does not: then no program is assigned to it any more. */
+/* The engine serves, or does not: then no program is assigned to it any more, if another serves. */
 void naive_serves(struct naive_routes *routes, uint32_t engine, bool serves);
+/* True when the call may go there, though its own engine serves: that one has two calls more, and
+ * more than the mean of all that serve. */
+bool naive_may_go(const struct naive_routes *routes, uint32_t call, uint32_t to);
+/* It goes; a program that has no other call open, and is assigned, goes along. */
+void naive_go(struct naive_routes *routes, uint32_t call, uint32_t to);

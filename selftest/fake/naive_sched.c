@@ -77,8 +77,8 @@ void naive_decay(struct naive *m, uint32_t program)
     }
 }
 
-/* What its class says that the program needs. What classes learn is for unit sched/promise and
- * sched/prediction to say. */
+/* What its class says that the program needs. What classes learn is for unit class/promise and
+ * class/prediction to say. */
 static uint64_t naive_remaining(const struct naive *m, uint32_t program)
 {
     uint64_t remaining = UINT64_MAX;

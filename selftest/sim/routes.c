@@ -220,6 +220,40 @@ static void leave(struct sim *sim, uint32_t engine, uint32_t settled)
     }
 }
 
+/* `from` serves, and `to` begins to. In which order calls go is known in lockstep; that one stays
+ * though it might go can be judged before a plan has changed what it has. */
+static void give(struct sim *sim, uint32_t from, uint32_t to)
+{
+    uint32_t slots[NAIVE_CALLS_MAX], count = order_of(sim, from, slots);
+    bool is_exact = sim->lockstep.is_on && !sim->routes.is_taken_over;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct call *call = call_at(sim, slots[i]);
+        bool went = call->engine != from, may = naive_may_go(naive_of(sim), slots[i], to);
+        bool may_tell = is_exact && to + 1 < sim->limits.engines;
+        SIM_REQUIRE(sim, !went || !is_exact || (may && call->engine == to), INVARIANT_ROUTE,
+                    "call %u goes from engine %u to %u, which begins to serve", slots[i], from,
+                    call->engine);
+        SIM_REQUIRE(sim, went || !may || !may_tell || may_stay(sim, from, slots[i]),
+                    INVARIANT_ROUTE, "call %u stays at engine %u, while %u begins to serve",
+                    slots[i], from, to);
+        if (went) {
+            naive_go(naive_of(sim), slots[i], to);
+        }
+        if (went && sim->lockstep.is_on) {
+            naive_move(&sim->lockstep.naive, slots[i], to);
+        }
+    }
+}
+
+static void take_share(struct sim *sim, uint32_t engine)
+{
+    for (uint32_t i = 0; i < sim->limits.engines; i++) {
+        if (naive_of(sim)->serves[i] && i != engine) {
+            give(sim, i, engine);
+        }
+    }
+}
+
 static void follow_settle(struct sim *sim, uint32_t settled)
 {
     struct naive_routes *naive = naive_of(sim);
@@ -233,6 +267,9 @@ static void follow_settle(struct sim *sim, uint32_t settled)
         if (naive_any_serves(naive) && !naive->serves[i]) {
             leave(sim, i, settled);
         }
+    }
+    if (has_changed && serves) {
+        take_share(sim, settled);
     }
 }
 

@@ -140,3 +140,37 @@ static inline void box_lose(struct box *box, uint32_t index)
     sched_engine_lost(box_engine(box, index), box->bench->now_us);
     box_serve(box, index, false);
 }
+
+static inline struct sched_settings box_settings(enum sched_balance balance, uint32_t engines)
+{
+    struct sched_settings settings = bench_settings(SCHED_PLAS);
+    settings.engines = engines;
+    settings.balance = balance;
+    settings.balance_tokens = 16;
+    settings.service = SCHED_SERVICE_LIVE;
+    settings.sharing = SCHED_SHARING_PROGRAM;
+    return settings;
+}
+
+static inline struct box *box_start_by(enum sched_balance balance, uint32_t engines)
+{
+    const struct sched_settings settings = box_settings(balance, engines);
+    return box_start(&settings, 64);
+}
+
+static inline uint32_t box_engine_of(struct box *box, uint32_t call)
+{
+    return bench_at(box->bench, call)->engine;
+}
+
+static inline const struct program *box_program_of(struct box *box, uint32_t call)
+{
+    return &box->bench->sched.programs[bench_at(box->bench, call)->program];
+}
+
+static inline void box_run_all(struct box *box)
+{
+    while (box_step(box)) {
+    }
+    assert_true(sched_is_idle(&box->bench->sched));
+}
