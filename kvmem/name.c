@@ -24,16 +24,13 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/splitmix.h"
 #include "kvmem/block.h"
 
 void kvmem_name_init(struct kvmem *kv)
 {
-    uint64_t state = kv->settings.hash_key;
     for (uint32_t i = 0; i < KVMEM_NAME_KEYS + kv->settings.block_tokens; i++) {
-        state += UINT64_C(0x9e3779b97f4a7c15);      /* splitmix64 */
-        uint64_t key = (state ^ (state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-        key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
-        kv->hash_keys[i] = key ^ (key >> 31);
+        kv->hash_keys[i] = splitmix_at(kv->settings.hash_key, i);
     }
 }
 

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "net/connection.h"
 #include "net/kept/progress.h"
 #include "net/kept/replies.h"

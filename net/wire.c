@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "config/base/fnv.h"
 #include "net/wire_frame.h"
 

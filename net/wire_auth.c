@@ -14,7 +14,7 @@
 #include <bearssl/bearssl_hmac.h>
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "net/wire.h"
 
 #define PROOF_BYTES \

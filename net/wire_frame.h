@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What: what the files of the codec share. Only net/wire*.c include this. */
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "net/wire.h"
 
 /* Fill `fault` and return `status`; BAD_FIELD with the range that is allowed. */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "config/base/call.h"
 #include "config/base/status.h"
 

@@ -138,7 +138,7 @@ static void begin_worker(void *context)
 static bool core_is_missed(const struct keeper *keeper)
 {
     uint32_t stop = atomic_load(&keeper->boot->shared.control->stop);
-    return stop != CONTROL_YIELD && (!keeper->takes || taker_is_alone());
+    return stop != CONTROL_YIELD && (!keeper->takes || taker_has_all());
 }
 
 /* False: the keeper is to end. */

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "net/kept/workflows.h"
 
 /* ---- what is next ---------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 
 #define PARTS_MAX 512
 

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "net/kept/replies.h"
 #include "net/kept/workflows.h"
 

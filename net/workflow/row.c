@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "config/base/bytes.h"
+#include "net/bytes.h"
 #include "config/base/fnv.h"
 #include "net/kept/replies.h"
 #include "net/kept/workflows.h"

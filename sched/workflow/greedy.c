@@ -9,6 +9,7 @@
  * are in the table was found by trying (docs/decisions/0065).
  */
 #include "sched/workflow/greedy.h"
+#include "config/base/splitmix.h"
 
 const struct greedy_rule greedy_rules[GREEDY_RULES] = {
     {GREEDY_WEIGHED, 255, 255, 16}, {GREEDY_WEIGHED, 255, 64, 2}, {GREEDY_WEIGHED, 4, 4, 2},
@@ -58,15 +59,6 @@ void greedy_begin(struct greedy *greedy, struct greedy_rule rule, uint64_t seed)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* splitmix64 */
-static uint64_t draw(uint64_t *state)
-{
-    *state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t mixed = (*state ^ (*state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
-}
-
 static unsigned __int128 times(uint64_t a, uint64_t b)
 {
     return (unsigned __int128)a * b;
@@ -91,7 +83,7 @@ static struct rank rank_of(struct greedy *greedy, uint32_t op)
     case GREEDY_SHARED:
         return (struct rank){idle, UINT64_MAX - schedule->shared[op]};
     case GREEDY_RANDOM:
-        return (struct rank){0, draw(&greedy->random)};
+        return (struct rank){0, splitmix_next(&greedy->random)};
     case GREEDY_WEIGHED:
         break;
     }

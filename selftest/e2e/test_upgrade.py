@@ -390,6 +390,23 @@ def test_old_processes_are_killed_again_and_again():
         reader.ends_well()
 
 
+def test_a_core_that_dies_as_the_command_ends_has_a_successor():
+    """Once the command says that the new process serves, it does, whatever comes."""
+    with family(NOISE, "appliance.core_failures=0") as a:
+        reader = Reader(a)
+        for _ in range(8):
+            b = Upgrade(a, NOISE, "appliance.core_failures=0", wait=False)
+            wait_for(lambda: "agentix-core" in b.children(), "it has a core")
+            core = b.core
+            assert b.launcher.wait(HANG_S) == 0, b.lines
+            os.kill(core, signal.SIGKILL)
+            ends(a)
+            b.wait_said("another core takes over")
+            b.wait_ready()
+            a = b
+        reader.ends_well()
+
+
 def test_an_old_process_that_is_told_to_end_drains():
     """Before it has given all away; after that, it does so when it goes on."""
     for point in (new_boots, old_yields):

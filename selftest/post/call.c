@@ -123,7 +123,7 @@ static struct shape shape_of(const struct post_client *client, uint32_t call)
 {
     struct shape shape = {.prompt = CANARY_PROMPT, .tokens = CANARY_TOKENS, .seed = 7};
     if (call % POST_CANARY_EVERY != 0) {
-        shape.seed = post_mix(1, call);
+        shape.seed = splitmix_at(1, call);
         shape.prompt = 1 + (uint32_t)(shape.seed % PROMPT_MAX);
         shape.tokens = 1 + (uint32_t)(shape.seed / PROMPT_MAX % TOKENS_MAX);
     }
@@ -140,7 +140,7 @@ uint32_t post_client_encode(const struct post_client *client, uint32_t call, uin
     for (uint32_t i = 0; i < shape.prompt; i++) {
         uint32_t token = (i * 5 + 1) % client->vocab_tokens;
         if (call % POST_CANARY_EVERY != 0) {
-            token = (uint32_t)(post_mix(shape.seed, i) % client->vocab_tokens);
+            token = (uint32_t)(splitmix_at(shape.seed, i) % client->vocab_tokens);
         }
         memcpy(prompt + i * sizeof token, &token, sizeof token);
     }
@@ -339,7 +339,7 @@ static void serve_alone(struct serving *serving)
 static void serve_together(struct serving *serving)
 {
     struct post_client *client = &serving->client;
-    uint32_t turn = (uint32_t)post_mix(client->round, 0);
+    uint32_t turn = (uint32_t)splitmix_at(client->round, 0);
     client->done_count = 0;
     client->round++;
     for (uint32_t i = 0; i < client->calls_count; i++) {

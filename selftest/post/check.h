@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "appliance/boot/boot.h"
+#include "config/base/splitmix.h"
 #include "selftest/post/fault.h"
 #include "selftest/post/post.h"
 
@@ -54,15 +55,6 @@ extern const struct post_check post_cpu, post_clock, post_sockets, post_files, p
 extern const struct post_check post_memory, post_fade, post_weights, post_kernels;
 extern const struct post_check post_product, post_swap, post_call, post_inject;
 extern const struct post_check post_gpu;    /* variants: enum burn_check */
-
-/* Entry `at` of list `seed` of pseudo-random numbers. */
-static inline uint64_t post_mix(uint64_t seed, uint64_t at)
-{
-    uint64_t mixed = seed + (at + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ mixed >> 31;
-}
 
 static inline uint64_t post_now_us(void)
 {

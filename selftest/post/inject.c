@@ -32,7 +32,7 @@ struct inject {
 
 static uint64_t draw(struct inject *inject, uint64_t below)
 {
-    return post_mix(inject->seed, inject->drawn++) % below;
+    return splitmix_at(inject->seed, inject->drawn++) % below;
 }
 
 static void flip(struct inject *inject)
@@ -230,7 +230,7 @@ static void run_inject(void *state, const struct post *post, uint32_t variant,
 {
     struct inject *inject = state;
     uint64_t flips = flips_of(post, variant);
-    inject->seed = post_mix(post->settings.seed, variant);
+    inject->seed = splitmix_at(post->settings.seed, variant);
     for (uint64_t trial = 0; trial < flips; trial++) {
         memset(&inject->faults, 0, sizeof inject->faults);
         bool clean = run_trial(inject, (enum post_place)variant, trial);

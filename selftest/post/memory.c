@@ -45,7 +45,7 @@ static void fill_walking_bit(uint64_t *piece, uint64_t first, uint64_t seed, uin
 static void fill_random(uint64_t *piece, uint64_t first, uint64_t seed, uint64_t round)
 {
     for (uint64_t i = 0; i < PIECE_WORDS; i++) {
-        piece[i] = post_mix(post_mix(seed, round), first + i);
+        piece[i] = splitmix_at(splitmix_at(seed, round), first + i);
     }
 }
 

@@ -282,7 +282,7 @@ enum boot_exit post_run(struct boot *boot, const struct post_settings *settings)
     uint64_t end_us = post_now_us() + settings->minutes * 60 * SECOND_US;
     do {
         run_rows(&post, outcome, &tally);
-        post.settings.seed = post_mix(post.settings.seed, 0);
+        post.settings.seed = splitmix_at(post.settings.seed, 0);
     } while (settings->level == POST_SOAK && post_now_us() < end_us);
     return verdict(&post, &tally);
 }

@@ -120,7 +120,7 @@ static void fill_x(struct post_burn *burn, uint64_t seed)
     uint32_t columns = burn->slab.matrix.columns;
     for (uint32_t r = 0; r < POST_SLAB_ROWS; r++) {
         for (uint32_t k = 0; k < columns; k++) {
-            int32_t bits = (int32_t)(post_mix(seed, (uint64_t)r * columns + k) >> 40);
+            int32_t bits = (int32_t)(splitmix_at(seed, (uint64_t)r * columns + k) >> 40);
             burn->x[r * burn->x_stride + k] = (float)(bits - (1 << 23)) * 0x1p-23f;
         }
     }

@@ -78,7 +78,7 @@ struct post_words post_swap_piece(const struct post_swap *swap, uint32_t block, 
 static void fill_words(const struct post_swap *swap, uint64_t content, uint64_t first,
                        struct post_words words)
 {
-    uint64_t key = post_mix(swap->seed, content);
+    uint64_t key = splitmix_at(swap->seed, content);
     for (uint64_t i = 0; i < words.count; i++) {
         words.at[i] = key ^ (first + i);
     }
@@ -145,7 +145,7 @@ void post_swap_compare(const struct post_swap *swap, const uint32_t *blocks, uin
 static void shuffle(uint32_t *list, uint32_t count, uint64_t seed)
 {
     for (uint32_t i = count; i > 1; i--) {
-        uint32_t other = (uint32_t)(post_mix(seed, i) % i);
+        uint32_t other = (uint32_t)(splitmix_at(seed, i) % i);
         uint32_t kept = list[i - 1];
         list[i - 1] = list[other];
         list[other] = kept;
@@ -173,8 +173,8 @@ void post_swap_list(struct post_swap *swap, uint32_t count, enum post_order devi
                     enum post_order host)
 {
     ASSERT(count <= swap->lists_max);
-    list_fill(swap->device_list, 0, count, device, post_mix(swap->seed, count));
-    list_fill(swap->host_list, swap->device_blocks, count, host, post_mix(swap->seed, ~count));
+    list_fill(swap->device_list, 0, count, device, splitmix_at(swap->seed, count));
+    list_fill(swap->host_list, swap->device_blocks, count, host, splitmix_at(swap->seed, ~count));
 }
 
 static void run_moves(struct post_swap *swap, const uint32_t *from, const uint32_t *to,

@@ -11,17 +11,10 @@
 #include <sys/mman.h>
 
 #include "config/base/assert.h"
+#include "config/base/splitmix.h"
 
 #define HEADER      "agentix-sim tape, steps %llu, engines %u, deaths %u, masked %llx\n"
 #define HEADER_READ "agentix-sim tape, steps %llu, engines %u, deaths %u, masked %llx"
-
-static uint64_t draw(uint64_t *state)
-{
-    *state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t mixed = (*state ^ (*state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
-}
 
 void tape_init(struct tape *tape)
 {
@@ -63,7 +56,7 @@ static uint32_t next_raw(struct tape *tape, uint32_t width)
         }
         return raw;
     }
-    uint64_t random = draw(&tape->random);
+    uint64_t random = splitmix_next(&tape->random);
     ASSERT(tape->count + width <= TAPE_BYTES_MAX);
     for (uint32_t i = 0; i < width; i++) {
         uint8_t byte = (uint8_t)(random >> (8 * i));

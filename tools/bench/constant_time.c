@@ -21,6 +21,7 @@
 #include <string.h>
 #include <x86intrin.h>
 
+#include "config/base/splitmix.h"
 #include "net/auth/auth.h"
 #include "tools/command_line.h"
 
@@ -49,13 +50,10 @@ static volatile uint32_t sink;
 
 /* ---- chance ---------------------------------------------------------------------------------- */
 
-static uint64_t random_u64(void)        /* splitmix64 */
+static uint64_t random_u64(void)
 {
     static uint64_t state;
-    uint64_t mixed = state += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ mixed >> 31;
+    return splitmix_next(&state);
 }
 
 static void fill_random(uint8_t *bytes, uint32_t count)

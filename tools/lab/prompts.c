@@ -17,18 +17,11 @@
 #include <string.h>
 
 #include "config/base/assert.h"
+#include "config/base/splitmix.h"
 #include "tools/exit_code.h"
 #include "tools/trace/pairs.h"
 
 #define RUN_TEXT UINT32_MAX       /* in place of a part */
-
-static uint64_t mix(uint64_t key, uint64_t number)
-{
-    uint64_t z = key + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 static uint32_t id_at(uint32_t key, uint32_t index, uint32_t vocab_tokens)
 {
@@ -81,7 +74,7 @@ static bool write_shared(struct prompts *prompts)
         if (text->ids == NULL) {
             return false;
         }
-        write_ids(text->ids, (uint32_t)mix(text->key, 0), 0, text->count,
+        write_ids(text->ids, (uint32_t)splitmix_at(text->key, 0), 0, text->count,
                   prompts->book.limits.vocab_tokens);
     }
     return true;
@@ -126,7 +119,7 @@ void prompts_free(struct prompts *prompts)
 static uint32_t own_key(const struct prompts *prompts, uint64_t run, uint32_t number,
                         uint32_t part)
 {
-    return (uint32_t)mix(mix(mix(prompts->seed, run), number), part);
+    return (uint32_t)splitmix_at(splitmix_at(splitmix_at(prompts->seed, run), number), part);
 }
 
 uint32_t prompts_output_key(const struct prompts *prompts, uint64_t run, uint32_t number)
@@ -151,7 +144,8 @@ static void write_piece(const struct prompts *prompts, uint64_t run,
     } else if (part->kind == TRACE_OUTPUT) {
         write_ids(ids, prompts_output_key(prompts, run, part->call), from, to, vocab);
     } else if (part->kind == TRACE_RUN) {
-        uint32_t key = (uint32_t)mix(mix(mix(prompts->seed, run), part->key), RUN_TEXT);
+        uint64_t own = splitmix_at(splitmix_at(prompts->seed, run), part->key);
+        uint32_t key = (uint32_t)splitmix_at(own, RUN_TEXT);
         write_ids(ids, key, from, to, vocab);
     } else {
         write_ids(ids, own_key(prompts, run, piece->call, piece->index), from, to, vocab);

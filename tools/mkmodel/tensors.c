@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "config/base/splitmix.h"
 #include "tools/mkmodel/quants.h"
 
 #define TYPE_F32        0
@@ -135,19 +136,10 @@ void tensors_put_infos(const struct tensors *tensors, struct writer *writer)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* splitmix64 */
-static uint64_t random_next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /* About normal, mean 0, deviation 1: the sum of four 16-bit uniforms, in integers, hence exact. */
 static float random_normal(uint64_t *state)
 {
-    uint64_t bits = random_next(state);
+    uint64_t bits = splitmix_next(state);
     int64_t sum = (int64_t)(bits & 0xffff) + (int64_t)(bits >> 16 & 0xffff) +
                   (int64_t)(bits >> 32 & 0xffff) + (int64_t)(bits >> 48);
     return (float)(sum - 131070) * (1.0f / 37837.2f);   /* 65536 * sqrt(4 / 12) */
@@ -237,6 +229,6 @@ void tensors_put_weights(const struct tensors *tensors, const struct vocabulary 
             put_hole(writer, row_bytes(&tensors->list[i]) * tensors->list[i].rows);
             continue;
         }
-        put_tensor(&tensors->list[i], vocabulary, random_next(&state), writer);
+        put_tensor(&tensors->list[i], vocabulary, splitmix_next(&state), writer);
     }
 }

@@ -16,6 +16,7 @@
 
 #include "config/base/assert.h"
 #include "config/base/bounds.h"
+#include "config/base/splitmix.h"
 #include "tools/exit_code.h"
 
 #define FIRST_PLAIN_ID 3        /* after unknown, BOS and EOS in most vocabularies */
@@ -143,15 +144,6 @@ bool prompt_walk_next(struct prompt_walk *walk, struct prompt_piece *piece)
 
 /* ---- token ids ------------------------------------------------------------------------------- */
 
-/* Mixes two numbers well (the finaliser of SplitMix64). */
-static uint64_t mix(uint64_t key, uint64_t position)
-{
-    uint64_t z = key + (position + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static uint32_t plain_id(const struct prompt_limits *limits, uint64_t number)
 {
     uint32_t first = limits->vocab_tokens > FIRST_PLAIN_ID + 2 ? FIRST_PLAIN_ID : 0;
@@ -167,12 +159,12 @@ static uint32_t *write_piece(const struct prompt_book *book, const struct prompt
                              const struct prompt_piece *piece, uint32_t *ids)
 {
     const struct trace_part *part = &book->trace->parts[piece->index];
-    uint64_t own = mix(mix(source->run, piece->call), piece->part);
+    uint64_t own = splitmix_at(splitmix_at(source->run, piece->call), piece->part);
     uint64_t key = part->kind == TRACE_SHARED ? part->key
-                   : part->kind == TRACE_RUN ? mix(part->key, source->run) : own;
+                   : part->kind == TRACE_RUN ? splitmix_at(part->key, source->run) : own;
     for (uint32_t i = piece->from; i < piece->to; i++) {
         *ids++ = part->kind == TRACE_OUTPUT ? source->outputs[part->call][i]
-                                            : plain_id(&book->limits, mix(key, i));
+                                            : plain_id(&book->limits, splitmix_at(key, i));
     }
     return ids;
 }

@@ -441,9 +441,9 @@ void taker_domains(struct config_keys *domains)
     }
 }
 
-bool taker_is_alone(void)
+bool taker_has_all(void)
 {
-    return taker.socket < 0;
+    return taker.socket < 0 || taker.has_agreed || taker_has_told();
 }
 
 bool taker_has_told(void)

@@ -47,9 +47,9 @@ enum taker_order taker_tick(const struct taker_facts *facts);
 uint32_t taker_upgrades(void);
 /* Trust domains of what is taken over, by number; nothing: they stay. */
 void taker_domains(struct config_keys *domains);
-/* True when a core of this keeper may have a successor, though it has yet to serve: the other
- * keeper is gone. */
-bool taker_is_alone(void);
+/* True when a core of this keeper that dies has a successor: the other keeper is gone, or has
+ * agreed that this one serves. Before that the other one goes on instead. */
+bool taker_has_all(void);
 /* The command that began it knows that it serves: what comes is for an appliance that does. */
 bool taker_has_told(void);
 /* In a child: closes what is the keeper's. */

@@ -8,6 +8,7 @@
  *     test_plan [CONFIGURATIONS [SEED]]
  */
 #define TEST_ARENA_BYTES 64u
+#include "config/base/splitmix.h"
 #include "selftest/unit/appliance/plan_rig.h"
 
 static const struct model tiny = {"tiny", 0, 2, 64, 4, 2, 16, 172, 1024, 512, false, GGUF_F32};
@@ -215,10 +216,7 @@ static void test_advice_for_a_gpu_fits_it(void **state)
 
 static uint64_t draw(uint64_t below)
 {
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % below;
+    return splitmix_next(&random_state) % below;
 }
 
 /* An edge of the range, something inside, mostly small, or something beyond. */

@@ -200,7 +200,7 @@ static void act_core(struct side *side)
 
 static void lose_new_core(void)
 {
-    bool has_successor = new.lives && (taker.state == DONE || taker_is_alone());
+    bool has_successor = new.lives && taker_has_all();
     if (new.has_core) {
         end_core(&new);
         new.has_core = has_successor;
@@ -265,7 +265,7 @@ static void act(uint64_t who)
 /* Where the new one was hit after the old one had ended for it, no process is left to help. */
 static void expect_one_serves(void)
 {
-    bool new_was_hit = was_hit[NEW_DIES] || was_hit[NEW_STANDS_STILL] || was_hit[NEW_CORE_DIES] ||
+    bool new_was_hit = was_hit[NEW_DIES] || was_hit[NEW_STANDS_STILL] ||
                        was_hit[ALL_NEW_STANDS_STILL] || was_hit[NEW_CORE_STANDS_STILL];
     bool old_was_hit = was_hit[OLD_DIES] || was_hit[OLD_IS_TOLD];
     must(!(old.lives && giver_is_bound(&giver)), __LINE__);

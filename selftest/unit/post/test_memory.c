@@ -98,7 +98,7 @@ static void test_flip_between_steps_is_found(void **state)
         struct post_faults faults = {.count = 0};
         struct post_pass pass = {.pattern = (enum post_pattern)(i % POST_PATTERNS), .round = i};
         run_until(area, &pass, (enum post_step)(1 + i % 3), &faults);
-        uint64_t *word = &area->words[i == 0 ? area->count - 1 : post_mix(5, i) % area->count];
+        uint64_t *word = &area->words[i == 0 ? area->count - 1 : splitmix_at(5, i) % area->count];
         *word ^= UINT64_C(1) << i % 64;
         post_area_pass(area, &pass, &faults);
         assert_int_equal(faults.count, 1);

@@ -94,7 +94,7 @@ static void test_flip_in_each_panel_is_found(void **state)
                 struct post_faults faults = {.count = 0};
                 uint64_t count = 0;
                 uint64_t *words = post_panel_words(&tensor, panel, &count);
-                uint64_t *word = &words[panel == 0 ? count - 1 : post_mix(i, panel) % count];
+                uint64_t *word = &words[panel == 0 ? count - 1 : splitmix_at(i, panel) % count];
                 *word ^= UINT64_C(1) << (i + panel) % 64;
                 post_panel_compare(reader, &tensor, panel, &faults);
                 *word ^= UINT64_C(1) << (i + panel) % 64;

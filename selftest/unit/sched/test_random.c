@@ -8,6 +8,7 @@
  * queue, order and account of time, and sched_check() must hold. Tokens are judged by the hash
  * chain of the fake engine, which the moves carry. At the end faults cease and every call must end.
  */
+#include "config/base/splitmix.h"
 #include "selftest/fake/naive_sched.h"
 #include "selftest/unit/sched/bench.h"
 
@@ -21,17 +22,9 @@ static uint64_t random_state;
 static uint32_t tenants[DOMAINS];       /* their places in the table, from 1 on; 0: none yet */
 static uint32_t tenants_count;
 
-static uint64_t random_next(void)
-{
-    random_state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t mixed = (random_state ^ (random_state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
-}
-
 static uint32_t below(uint32_t bound)
 {
-    return (uint32_t)(random_next() % bound);
+    return (uint32_t)(splitmix_next(&random_state) % bound);
 }
 
 /* ---- both must agree ------------------------------------------------------------------------ */
