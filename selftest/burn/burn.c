@@ -7,16 +7,8 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "selftest/burn/state.h"
-
-uint64_t burn_now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 void burn_beat(struct burning *b)
 {

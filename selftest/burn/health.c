@@ -68,12 +68,12 @@ void burn_health_begin(struct burning *b, const char *nvml_library)
     }
     look(b);
     health->first = health->last;
-    health->polled_us = burn_now_us();
+    health->polled_us = clock_us(CLOCK_MONOTONIC);
 }
 
 void burn_health_poll(struct burning *b)
 {
-    uint64_t now_us = burn_now_us();
+    uint64_t now_us = clock_us(CLOCK_MONOTONIC);
     if (now_us - b->health.polled_us >= POLL_US) {
         b->health.polled_us = now_us;
         look(b);

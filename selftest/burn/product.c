@@ -187,7 +187,7 @@ static bool run_kind(struct trial *t)
 {
     uint32_t buffer = 0;
     prepare(t);
-    uint64_t end_us = burn_now_us() + t->b->burn->rounds_us / KINDS;
+    uint64_t end_us = clock_us(CLOCK_MONOTONIC) + t->b->burn->rounds_us / KINDS;
     queue_product(t, buffer);
     do {
         queue_product(t, 1 - buffer);
@@ -195,7 +195,7 @@ static bool run_kind(struct trial *t)
             return false;
         }
         buffer = 1 - buffer;
-    } while (burn_now_us() < end_us);
+    } while (clock_us(CLOCK_MONOTONIC) < end_us);
     return settle_product(t, buffer);
 }
 

@@ -3,6 +3,7 @@
 /* What: the state of a check of the GPU while it runs. Private to selftest/burn. */
 #include <stdbool.h>
 
+#include "appliance/clock.h"
 #include "kernels/cuda/driver/nvml.h"
 #include "kernels/cuda/queue.h"
 #include "selftest/burn/burn.h"
@@ -30,7 +31,6 @@ void burn_beat(struct burning *b);
 bool burn_settle(struct burning *b);
 /* Pinned host memory for copies. NULL: there is none, which is a fault. */
 void *burn_pinned(struct burning *b, uint64_t bytes);
-uint64_t burn_now_us(void);
 
 /* Number `at` of the random list `seed`, uniform. */
 static inline uint64_t burn_random(uint64_t seed, uint64_t at)

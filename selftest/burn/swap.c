@@ -154,7 +154,7 @@ static bool run_round(struct swap *swap)
 void burn_swap_run(struct burning *b)
 {
     struct swap swap;
-    uint64_t end_us = burn_now_us() + b->burn->rounds_us;
+    uint64_t end_us = clock_us(CLOCK_MONOTONIC) + b->burn->rounds_us;
     uint32_t rounds = 0;
     if (!swap_begin(&swap, b)) {
         return;
@@ -166,7 +166,7 @@ void burn_swap_run(struct burning *b)
             return;
         }
         rounds++;
-    } while (burn_now_us() < end_us && b->burn->faults.count == 0);
+    } while (clock_us(CLOCK_MONOTONIC) < end_us && b->burn->faults.count == 0);
     snprintf(b->burn->amount, sizeof b->burn->amount, "%u blocks x %u, %u streams%s",
              STREAMS * BLOCKS, rounds, STREAMS, burn_warmth(b).text);
 }

@@ -371,7 +371,7 @@ static void run_call(void *state, const struct post *post, uint32_t variant,
     struct serving *serving = state;
     struct post_client *client = &serving->client;
     uint32_t calls = post->settings.level == POST_QUICK ? 1 : POST_CALLS_MAX;
-    uint64_t end_us = post_now_us() + post->rounds_us;
+    uint64_t end_us = clock_us(CLOCK_MONOTONIC) + post->rounds_us;
     post_client_init(client, &post->boot->limits, calls, &outcome->faults);
     if (!open_pair(&serving->listeners[0], &client->handle)) {
         post_fault_say(&outcome->faults, "cannot open a socket: %s", strerror(errno));
@@ -381,7 +381,7 @@ static void run_call(void *state, const struct post *post, uint32_t variant,
     serve_alone(serving);
     do {
         serve_together(serving);
-    } while (post_now_us() < end_us && outcome->faults.count == 0);
+    } while (clock_us(CLOCK_MONOTONIC) < end_us && outcome->faults.count == 0);
     compare_canaries(post, client, &outcome->faults);
     snprintf(outcome->amount, sizeof outcome->amount, "%llu calls, %016llx",
              (unsigned long long)client->calls_total, (unsigned long long)client->asked[0].known);

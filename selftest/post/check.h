@@ -5,9 +5,9 @@
  * plan() states, takes it in init(), seals, and runs. The check writes its findings into the
  * outcome, which the parent prints. Private to selftest/post.
  */
-#include <time.h>
 
 #include "appliance/boot/boot.h"
+#include "appliance/clock.h"
 #include "config/base/splitmix.h"
 #include "selftest/post/fault.h"
 #include "selftest/post/post.h"
@@ -55,13 +55,6 @@ extern const struct post_check post_cpu, post_clock, post_sockets, post_files, p
 extern const struct post_check post_memory, post_fade, post_weights, post_kernels;
 extern const struct post_check post_product, post_swap, post_call, post_inject;
 extern const struct post_check post_gpu;    /* variants: enum burn_check */
-
-static inline uint64_t post_now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static inline double post_mib(uint64_t bytes)
 {
