@@ -174,8 +174,11 @@ static int64_t send_bytes(void *self, int32_t handle, const void *bytes, uint32_
     return result_of(send(handle, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
+/* A core that has yielded may still have the connection while it ends: as long as anybody has, the
+ * kernel goes on to tell of what is watched. */
 static void close_handle(void *self, int32_t handle)
 {
+    (void)epoll_ctl(((struct world_linux *)self)->epoll, EPOLL_CTL_DEL, handle, NULL);
     close(handle);
 }
 

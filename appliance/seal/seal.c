@@ -49,6 +49,7 @@ static const struct filter_rule core_rules[] = {
     ALLOW(clock_gettime),                       /* where the vDSO cannot read the clock */
     ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_MOD)),
     ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_ADD)),
+    ALLOW(epoll_ctl, ON(EPOLL), IS(1, EPOLL_CTL_DEL)),
     ALLOW(accept4, ON(LISTENER_UNIX), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
     ALLOW(accept4, ON(LISTENER_TCP), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),
     ALLOW(accept4, ON(LISTENER_TEXT), IS(3, SOCK_NONBLOCK | SOCK_CLOEXEC)),

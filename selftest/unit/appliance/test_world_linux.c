@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Goal: the world says who connects as the kernel does: users on a unix socket, loopback on TCP of
- * both families and of one through the other.
+ * both families and of one through the other. Of what is closed it tells nothing more.
  * Method: real sockets of this machine. Who is connected may be a moment from being accepted, which
  * is waited for.
  */
@@ -114,12 +114,31 @@ static void test_accept_on_ipv6_tells_loopback_of_both_families(void **state)
     assert_true(peer.address == 0x7f000001);
 }
 
+/* Another process, a core that ends, has the connection still. */
+static void test_nothing_is_told_of_what_is_closed(void **state)
+{
+    int pair[2];
+    struct world_event events[4];
+    const struct world *world = &linux_world.world;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    int other = dup(pair[0]);
+    world->watch(world->self, pair[0], WORLD_SOURCE_CONNECTION, 7, WORLD_READABLE);
+    assert_int_equal(write(pair[1], "x", 1), 1);
+    assert_int_equal(world->wait(world->self, events, 4, 0), 1);
+    assert_int_equal(events[0].index, 7);
+    world->close(world->self, pair[0]);
+    close(pair[1]);
+    assert_int_equal(world->wait(world->self, events, 4, 0), 0);
+    close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept_on_a_unix_socket_names_the_user),
         cmocka_unit_test(test_accept_on_ipv4_tells_loopback),
         cmocka_unit_test(test_accept_on_ipv6_tells_loopback_of_both_families),
+        cmocka_unit_test(test_nothing_is_told_of_what_is_closed),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
