@@ -186,10 +186,13 @@ static void pass_stop(struct keeper *keeper)
     control_ring(keeper->boot->shared.control_bell);
 }
 
-/* SIGTERM and SIGINT. What another keeper has said before them counts. */
-static void take_stop(struct keeper *keeper)
+/* SIGTERM and SIGINT. What another keeper has said before them counts; and what the command of an
+ * upgrade passes on is for the upgrade, which may be done. */
+static void take_stop(struct keeper *keeper, const siginfo_t *from)
 {
-    if (keeper->takes || keeper->giver.state != GIVER_IDLE) {
+    if (launcher_is(from->si_pid) && taker_has_told()) {
+        log_event(LOG_INFO, "upgrade: the command was told to end when this process had all");
+    } else if (keeper->takes || keeper->giver.state != GIVER_IDLE) {
         keeper->stops_due++;
     } else {
         pass_stop(keeper);
@@ -336,6 +339,21 @@ static bool give(struct keeper *keeper, enum boot_exit *exit_status)
     return false;
 }
 
+/* The command has ended: what it has passed on is there. */
+static void forget_launcher(struct keeper *keeper)
+{
+    const struct timespec now = {0};
+    siginfo_t from;
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGINT);
+    while (sigtimedwait(&stops, &from, &now) > 0) {
+        take_stop(keeper, &from);
+    }
+    launcher_forget();
+}
+
 /* True when the keeper is to end. */
 static bool take(struct keeper *keeper, enum boot_exit *exit_status)
 {
@@ -358,9 +376,11 @@ static bool take(struct keeper *keeper, enum boot_exit *exit_status)
         taker_domains(&keeper->reload.known);
         return !cores_begin(&keeper->cores, keeper->takes);
     case TAKER_TELL_LAUNCHER:
+        log_event(LOG_INFO, "upgrade: this process has all");
         launcher_tell();
         return false;
     case TAKER_DONE:
+        forget_launcher(keeper);
         keeper->takes = false;
         keeper->notify.is_muted = false;
         log_event(LOG_INFO, "upgraded: version=%s serves", keeper->boot->version);
@@ -381,9 +401,10 @@ static enum boot_exit watch(struct keeper *keeper)
     enum boot_exit exit_status = BOOT_EXIT_OK;
     while (!reap(keeper, &exit_status) && !act_on_upgrade(keeper, &exit_status)) {
         const struct timespec tick = tick_of(keeper);
-        int number = sigtimedwait(&keeper->signals, NULL, &tick);
+        siginfo_t from = {.si_pid = 0};
+        int number = sigtimedwait(&keeper->signals, &from, &tick);
         if (number == SIGTERM || number == SIGINT) {
-            take_stop(keeper);
+            take_stop(keeper, &from);
         } else if (number == SIGHUP) {
             keeper->reload.is_due = true;
             tick_reload(keeper);

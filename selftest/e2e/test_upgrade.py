@@ -213,19 +213,6 @@ def goes_on(a, c, right, call_id):
     assert a.health().startswith("ready") and a.process.poll() is None
 
 
-def test_what_goes_on_is_no_part_of_the_command():
-    """Its output ends with the command, and signals for the command's group do not reach it."""
-    with family(NOISE) as a:
-        reads, writes = os.pipe()
-        b = Upgrade(a, NOISE, stdout=writes, start_new_session=True)
-        os.close(writes)
-        assert os.read(reads, 1) == b""
-        os.close(reads)
-        assert os.getpgid(b.process.pid) == os.getsid(b.process.pid) == b.process.pid
-        assert b.process.pid != b.launcher.pid
-        assert b.stop() == 0
-
-
 def test_what_cannot_boot_changes_nothing():
     with family(NOISE, unix=True) as a, Client(a.tcp) as c:
         right = c.generate(1, PROMPT, max_tokens=40).check().tokens
@@ -386,23 +373,6 @@ def test_old_processes_are_killed_again_and_again():
             if reader.outcome.done is not None:
                 reader.ends_well()
                 reader.begin()
-            a = b
-        reader.ends_well()
-
-
-def test_a_core_that_dies_as_the_command_ends_has_a_successor():
-    """Once the command says that the new process serves, it does, whatever comes."""
-    with family(NOISE, "appliance.core_failures=0") as a:
-        reader = Reader(a)
-        for _ in range(8):
-            b = Upgrade(a, NOISE, "appliance.core_failures=0", wait=False)
-            wait_for(lambda: "agentix-core" in b.children(), "it has a core")
-            core = b.core
-            assert b.launcher.wait(HANG_S) == 0, b.lines
-            os.kill(core, signal.SIGKILL)
-            ends(a)
-            b.wait_said("another core takes over")
-            b.wait_ready()
             a = b
         reader.ends_well()
 

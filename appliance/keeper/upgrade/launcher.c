@@ -26,7 +26,8 @@ static void pass_on(int number)
     kill(waited_for, number);
 }
 
-static _Noreturn void wait_for(pid_t child, int from_child)
+/* `mask`: of signals that may come again. */
+static _Noreturn void wait_for(pid_t child, int from_child, const sigset_t *mask)
 {
     uint8_t byte;
     int wait_status = 0;
@@ -35,6 +36,7 @@ static _Noreturn void wait_for(pid_t child, int from_child)
     waited_for = child;
     sigaction(SIGINT, &passed_on, NULL);
     sigaction(SIGTERM, &passed_on, NULL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
     do {
         count = recv(from_child, &byte, 1, 0);
     } while (count < 0 && errno == EINTR);
@@ -58,11 +60,24 @@ static void become_daemon(void)
     }
 }
 
+/* A signal that is to end the command waits until it can be passed on: else it would end the
+ * command, and not the upgrade. */
+static void block_stops(sigset_t *before)
+{
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGINT);
+    sigaddset(&stops, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stops, before);
+}
+
 void launcher_fork(void)
 {
     int pair[2];
+    sigset_t before;
     pid_t child = -1;
     parent = getpid();
+    block_stops(&before);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         child = fork();
     }
@@ -72,8 +87,9 @@ void launcher_fork(void)
     }
     close(child > 0 ? pair[1] : pair[0]);
     if (child > 0) {
-        wait_for(child, pair[0]);
+        wait_for(child, pair[0], &before);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     to_parent = pair[1];
     become_daemon();
 }
@@ -90,6 +106,16 @@ void launcher_tell(void)
 bool launcher_has_ended(void)
 {
     return getppid() != parent;
+}
+
+bool launcher_is(pid_t pid)
+{
+    return parent > 0 && pid == parent;
+}
+
+void launcher_forget(void)
+{
+    parent = -1;
 }
 
 void launcher_close(void)

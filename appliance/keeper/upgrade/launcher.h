@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 #include <stdbool.h>
+#include <sys/types.h>
+
 /*
  * What: `agentix --upgrade` ends when the upgrade has, with its status, and the appliance goes on
  * in a child: an operator sees what became of it, and a service manager's command has an end.
@@ -13,5 +15,9 @@ void launcher_tell(void);
 /* In the child, after that: it is no child of the command any more, so that a service manager may
  * take it for its own. */
 bool launcher_has_ended(void);
+/* In the child: the process with that id is the command, which passes on what is to end it. What it
+ * has passed on lies here once it has ended; after launcher_forget() its id may be another's. */
+bool launcher_is(pid_t pid);
+void launcher_forget(void);
 /* In a child of that: closes what is the keeper's. */
 void launcher_close(void);
