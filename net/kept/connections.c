@@ -113,6 +113,16 @@ uint32_t net_kept_find_key(const struct net *net, const char *id, uint64_t domai
     return NET_KEY_NONE;
 }
 
+/* The kernel may have no room: it bounds how many handles of a user lie in messages, and those of
+ * an upgrade do. So a connection that is not kept is offered in each of its passes. */
+static bool keep(const struct net *net, uint32_t index)
+{
+    const struct net_connection *connection = &net->connections[index];
+    return connection->is_kept ||
+           (connection->state == NET_OPEN && net->world->keep != NULL &&
+            net->world->keep(net->world->self, connection->handle, index));
+}
+
 void net_kept_open(struct net *net, uint32_t index)
 {
     struct net_connection *connection = &net->connections[index];
@@ -125,8 +135,7 @@ void net_kept_open(struct net *net, uint32_t index)
     memcpy(peer->name, connection->name, sizeof peer->name);
     memcpy(peer->key_id, connection->key_id, sizeof peer->key_id);
     peer->check = check_of_peer(peer);
-    connection->is_kept = net->world->keep != NULL &&
-                          net->world->keep(net->world->self, connection->handle, index);
+    connection->is_kept = keep(net, index);
 }
 
 void net_kept_end(struct net *net, uint32_t index)
@@ -156,6 +165,7 @@ static struct net_kept_version version_of(const struct net *net, uint32_t index)
 void net_kept_commit(struct net *net, uint32_t index)
 {
     struct net_kept_connection *kept = &net->kept.of[index];
+    net->connections[index].is_kept = keep(net, index);
     net_kept_flows_write(net, index);
     const struct net_kept_version version = version_of(net, index);
     const struct net_kept_version *last = net_kept_version(kept);

@@ -219,6 +219,20 @@ static void test_connection_outlives_a_death_at_any_store(void **state)
     die_often(*state, 600, true);
 }
 
+/* The kernel had no room for its handle when it came. */
+static void test_connection_that_could_not_be_kept_is_kept_later(void **state)
+{
+    struct fixture *f = *state;
+    f->fake.keeps = false;
+    uint32_t peer = open_client(f);
+    f->fake.keeps = true;
+    ask(f, peer);
+    fixture_pass(f);
+    begin_successor(false);
+    finish_all(f, peer);
+    assert_false(fake_client_is_closed(&f->fake, peer));
+}
+
 static void test_connection_in_doubt_is_closed_and_its_client_comes_back(void **state)
 {
     die_often(*state, 200, false);
@@ -462,26 +476,22 @@ static void test_time_of_half_a_header_runs_after_a_death(void **state)
     expect_error(f, peer, STATUS_GONE_DEADLINE, WIRE_FIELD_CONNECTION, true);
 }
 
+#define T(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_connection_outlives_a_death_at_any_store, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_connection_in_doubt_is_closed_and_its_client_comes_back, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_torn_records_cost_connections_and_no_call_on_others, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_garbage_in_records_costs_connections_and_no_call_on_others, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_any_garbled_word_costs_a_connection_and_no_call_on_one_that_stays, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_connection_in_doubt_is_closed_by_a_later_core_too, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_death_while_a_core_takes_over_is_not_the_clients, begin, end),
-        cmocka_unit_test_setup_teardown(test_garbage_anywhere_ends_no_core, begin, end),
-        cmocka_unit_test_setup_teardown(
-            test_call_that_finds_no_engine_ends_failed_and_its_connection_stays, begin, end),
-        cmocka_unit_test_setup_teardown(test_time_of_half_a_header_runs_after_a_death, begin, end),
+        T(test_connection_outlives_a_death_at_any_store),
+        T(test_connection_that_could_not_be_kept_is_kept_later),
+        T(test_connection_in_doubt_is_closed_and_its_client_comes_back),
+        T(test_torn_records_cost_connections_and_no_call_on_others),
+        T(test_garbage_in_records_costs_connections_and_no_call_on_others),
+        T(test_any_garbled_word_costs_a_connection_and_no_call_on_one_that_stays),
+        T(test_connection_in_doubt_is_closed_by_a_later_core_too),
+        T(test_death_while_a_core_takes_over_is_not_the_clients),
+        T(test_garbage_anywhere_ends_no_core),
+        T(test_call_that_finds_no_engine_ends_failed_and_its_connection_stays),
+        T(test_time_of_half_a_header_runs_after_a_death),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
