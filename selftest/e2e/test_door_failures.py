@@ -13,8 +13,9 @@ import tempfile
 import threading
 
 from appliance import BUILD, HANG_S, NOISE, Appliance, stop, wait_for
+from between import Between
 from door import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Answer, Door, chat
-from protocol import Client
+from protocol import DONE, ERROR, Client
 from test_restart import again, first, kill_all
 from upgrade import Upgrade, family, is_left
 
@@ -278,6 +279,27 @@ def test_a_key_of_a_request_that_is_open_is_refused():
             assert answer.status == 409, answer.text
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_a_cancel_that_came_too_late_does_not_refuse_the_request_that_is_sent_again():
+    named = {"X-Agentix-Program": "careful", "Idempotency-Key": "one"}
+    with Appliance(NOISE) as a, Between(a) as between, \
+            Door(NOISE, "net.tcp=" + between.to, a=a) as d:
+        between.hold(DONE)
+        left = d.send("POST", COMPLETIONS, LONG, named)
+        a.wait_stats(calls_completed=1)
+        frames = a.stats()["frames_received"]
+        left.close()
+        wait_for(lambda: a.stats()["frames_received"] > frames, "it is cancelled, too late")
+        between.hold(ERROR)
+        wait_for(lambda: "agentix_door_calls 0\n" in d.ask("GET", "/metrics").text,
+                 "the door knows that the call has ended")
+        same = d.send("POST", COMPLETIONS, LONG, named)
+        a.wait_stats(calls_replayed=1)
+        between.hold()
+        answer = Answer(same.getresponse())
+        same.close()
+        assert answer.status == 200, answer.text
 
 
 def test_the_doors_calls_are_bounded_and_a_refusal_says_when_to_come_again():

@@ -284,6 +284,9 @@ static void take_done(struct door *door, struct choice *choice, const struct agx
 static void take_refusal(struct door *door, struct choice *choice, const struct agx_fault *fault)
 {
     struct request *request = choice->request;
+    if (strcmp(fault->frame, "CALL") != 0) {
+        return;         /* a CANCEL that came too late: the call is open still, or again */
+    }
     if (fault->code == status_wire(STATUS_BUSY_DRAINING)) {
         choice->uplink->drains = choice->is_sent_away = true;
         return;
