@@ -241,11 +241,16 @@ class Client:
         return Pauses(self.patience_s)
 
     def later(self, pauses: Pauses, error: Refused, again: Callable[[], None]) -> bool:
-        """Calls `again` after a pause. False: it has been enough."""
-        pause_s = pauses.next(error.retry_ms)
+        """Calls `again` after a pause, unless the connection has broken by then: the next one sends
+        what is open by itself, and twice would be once too often. False: it has been enough."""
+        pause_s, connection = pauses.next(error.retry_ms), self._connection
         if pause_s is None:
             return False
-        asyncio.get_running_loop().call_later(pause_s, again)
+
+        def unless_broken() -> None:
+            if self._connection is connection:
+                again()
+        asyncio.get_running_loop().call_later(pause_s, unless_broken)
         return True
 
     def is_current(self, exchange: Exchange) -> bool:
