@@ -82,3 +82,23 @@ def test_a_call_that_was_busy_when_the_connection_broke_is_sent_once_over_the_ne
             await client.ping()             # what was sent before it has come by now
             assert [number for number, _ in appliance.calls] == [0, 1], appliance.calls
     asyncio.run(asyncio.wait_for(body(), HANG_S))
+
+
+def test_an_appliance_that_takes_connections_and_does_not_greet_is_lost():
+    async def dial(address):
+        ends = await dialled(address)
+        connection.GREETING_S = 0.01        # from here on
+        return ends
+
+    async def body():
+        server = await asyncio.start_server(lambda *ends: None, "127.0.0.1", 0)
+        to = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+        try:
+            await agentix.connect(to, patience_s=0.01)
+        except agentix.Lost as error:
+            assert "does not greet" in str(error), error
+        else:
+            raise AssertionError("it has greeted")
+        server.close()
+    dialled, connection._dial = connection._dial, dial
+    asyncio.run(asyncio.wait_for(body(), HANG_S))

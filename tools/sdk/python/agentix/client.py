@@ -277,7 +277,8 @@ class Client:
         pauses = Pauses(self.patience_s if self.welcome else 0)
         while True:
             try:
-                connection = await Connection.open(self.address, self.key, self.affinity)
+                connection = await Connection.open(self.address, self.key, self.affinity,
+                                                   self.patience_s)
                 self._connection, self.welcome = connection, connection.welcome
                 return connection
             except (Lost, Refused) as error:

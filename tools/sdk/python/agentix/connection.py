@@ -65,17 +65,24 @@ class Connection:
         self.welcome: wire.Fields = {}
 
     @classmethod
-    async def open(cls, address: str, key: Optional[Key] = None,
-                   affinity: str = "") -> Connection:
+    async def open(cls, address: str, key: Optional[Key] = None, affinity: str = "",
+                   patience_s: float = 0) -> Connection:
         """`key` is an id and a secret of 32 bytes; it is not used on a unix socket, where the
-        kernel says who we are. `affinity`: see agentix.connect()."""
+        kernel says who we are. `affinity`: see agentix.connect(). For `patience_s`, if that is
+        longer than GREETING_S, it waits for the greeting: an appliance that ends may have a
+        successor, which takes those that wait."""
         name = affinity_key(affinity)
         try:
             self = cls(*await asyncio.wait_for(_dial(address), GREETING_S))
         except (OSError, asyncio.TimeoutError) as error:
             raise Lost(_unreached(address, error)) from error
         try:
-            await self._greet(name, None if address.startswith("unix:") else key)
+            await asyncio.wait_for(
+                self._greet(name, None if address.startswith("unix:") else key),
+                max(GREETING_S, patience_s))
+        except asyncio.TimeoutError as error:
+            self.close()
+            raise Lost(f"{address}: it takes connections, and does not greet") from error
         except BaseException as error:
             self.close()
             if isinstance(error, (Lost, ProtocolError)) and not self.welcome:
