@@ -102,3 +102,27 @@ def test_an_appliance_that_takes_connections_and_does_not_greet_is_lost():
         server.close()
     dialled, connection._dial = connection._dial, dial
     asyncio.run(asyncio.wait_for(body(), HANG_S))
+
+
+def test_a_call_that_does_not_fit_the_next_appliance_fails_and_others_go_on():
+    def on_call(number, writer, call_id):
+        if number == 0 and len(appliances[0].calls) == 2:
+            writer.close()
+        elif number > 0:
+            end(writer, call_id)
+
+    async def body():
+        async with Scripted(on_call, frame_bytes=256) as appliance, \
+                await agentix.connect(appliance.to, patience_s=HANG_S) as client:
+            appliances.append(appliance)
+            long, short = client.call([1] * 500), client.call([1])
+            try:
+                await long
+            except ValueError as error:
+                assert "a frame has at most 256" in str(error), error
+            else:
+                raise AssertionError("it was taken")
+            assert (await short).finish == "length"
+            await client.ping()
+    appliances = []
+    asyncio.run(asyncio.wait_for(body(), HANG_S))

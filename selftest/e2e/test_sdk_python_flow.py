@@ -255,6 +255,22 @@ def test_a_task_that_is_cancelled_cancels_the_workflow_unless_it_is_kept():
     assert against(lambda client, appliance: run(client, appliance, True)) == 1
 
 
+def test_a_progress_function_that_raises_at_a_refusal_costs_no_other_run():
+    async def run(client, _):
+        def progress(run):
+            assert not run.is_over, "a fault of the caller's"
+        flow, _ = debate()
+        try:
+            await flow.run(client, ASKED, progress=progress)
+        except agentix.Refused as error:
+            assert error.status == "BAD_FLOW_SIZE", error
+        else:
+            raise AssertionError("no row was refused")
+        rows = await flow.run(client, ASKED[:1])
+        assert rows[0].error is None, rows
+    against(run, too_large=(1, 9))
+
+
 def test_another_process_goes_on_with_what_a_name_keeps():
     async def run(client, appliance):
         flow, expected = debate()

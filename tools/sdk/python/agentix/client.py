@@ -314,7 +314,7 @@ class Client:
         for program in self.programs:
             self._post(frames.PROGRAM_START, program.start_payload)
         for exchange in list(self._exchanges.values()):
-            exchange.send()
+            self._guard(exchange, exchange.send)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -355,12 +355,13 @@ class Client:
             is_flow = kind in OF_FLOWS
             exchange = self._exchanges.get((is_flow, got["flow_id" if is_flow else "call_id"]))
             if exchange is not None:        # else it was left: its last frames still come
-                self._pass_on(exchange, kind, got, rest)
+                self._guard(exchange, lambda: exchange.take(kind, got, rest))
 
-    def _pass_on(self, exchange: Exchange, kind: int, got: wire.Fields, rest: bytes) -> None:
-        """A fault of the caller's own function ends its exchange, and no other."""
+    def _guard(self, exchange: Exchange, act: Callable[[], None]) -> None:
+        """A fault of the caller's own function, or a request that does not fit the appliance that
+        is there now, ends its exchange, and no other."""
         try:
-            exchange.take(kind, got, rest)
+            act()
         except ProtocolError:
             raise
         except Exception as error:
@@ -375,4 +376,4 @@ class Client:
             return
         exchange = self._exchanges.get((error.frame_type in FLOW_REQUESTS, error.id))
         if exchange is not None:
-            exchange.refuse(error)
+            self._guard(exchange, lambda: exchange.refuse(error))

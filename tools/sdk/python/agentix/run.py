@@ -350,7 +350,10 @@ class Run:
             task.cancel()
         self.is_over = True
         self._news.set()
-        self._report()
+        try:
+            self._report()
+        except Exception:               # the run has its end already, and others wait for theirs
+            pass
 
     def _report(self) -> None:
         """A function that raises is not called again."""
