@@ -255,6 +255,30 @@ def test_a_task_that_is_cancelled_cancels_the_workflow_unless_it_is_kept():
     assert against(lambda client, appliance: run(client, appliance, True)) == 1
 
 
+def test_a_run_is_cancelled_before_it_has_begun_and_over_a_break():
+    async def at_once(client, appliance):
+        flow, _ = debate()
+        run = flow.run(client, ASKED)
+        run.cancel()
+        assert await run == [] and appliance.graphs == []
+    against(at_once)
+
+    async def amid_a_break(client, appliance, keep):
+        async def wait(_):
+            asked.set()
+            await asyncio.Event().wait()
+        asked, flow = asyncio.Event(), agentix.Flow()
+        flow.output(flow.apply(wait, flow.input("x")))
+        run = flow.run(client, ["a"], keep=keep)
+        await asked.wait()
+        client._connection.writer.transport.abort()
+        run.cancel()
+        row, = await run
+        assert isinstance(row.error, agentix.Failed) and appliance.flows == {}, row
+    for keep in (False, True):
+        against(lambda client, appliance, keep=keep: amid_a_break(client, appliance, keep))
+
+
 def test_a_progress_function_that_raises_at_a_refusal_costs_no_other_run():
     async def run(client, _):
         def progress(run):

@@ -48,7 +48,7 @@ class Run:
         self.plan: Dict[str, int] = {}
         self.is_resumed = False
         self.total = self.done = self.calls = self.shared = self.fetched = 0
-        self.is_over = False
+        self.is_over = self._is_cancelled = False
         self._rows = rows
         self._open: Dict[int, OpenRow] = {}
         self._results: List[Row] = []
@@ -88,8 +88,11 @@ class Run:
     def cancel(self) -> None:
         """Ends all rows; they come back as cancelled."""
         self._feeding.cancel()
-        self._is_fed = True
-        self._send(frames.FLOW_CANCEL)
+        self._is_fed = self._is_cancelled = True
+        if self.client.is_current(self):
+            self._send(frames.FLOW_CANCEL)
+        elif not self._over.done():
+            self._end()                     # the appliance has not heard of it
 
     def _leave(self) -> None:
         """The caller does not wait any more. What is to be kept goes on without us."""
@@ -163,6 +166,8 @@ class Run:
         for row in self._open.values():
             row.forget()
         self.client.send(wire.frame(frames.FLOW_OPEN, self._payload))
+        if self._is_cancelled:              # what is kept is still there; its rows do not follow
+            self._send(frames.FLOW_CANCEL)
 
     def take(self, kind: int, got: wire.Fields, rest: bytes) -> None:
         if kind == frames.FLOW_OK:
@@ -183,9 +188,10 @@ class Run:
         self.is_resumed = self.is_resumed or bool(got["flags"] & frames.RESUMED)
         self._rows_max = got["rows"]
         self._pauses = self.client.pauses()
-        for row in self._open.values():
-            self.client.send(row.frame)
-        self._close()
+        if not self._is_cancelled:
+            for row in self._open.values():
+                self.client.send(row.frame)
+            self._close()
         self._room.set()
         self._report()
 
@@ -235,7 +241,11 @@ class Run:
             return
         self.client.end(self)
         whole = self._breaks == 0 and not self.is_resumed
-        if is_left:
+        if self._is_cancelled:
+            for row in list(self._open.values()):
+                self._refuse_row(row, Failed(f"row {row.number}", got["status"]))
+            self._end()
+        elif is_left:
             self.fail(Failed("the workflow", got["status"]))
         elif whole and got["rows"] != self.done or \
                 whole and got["digest"] != self._digest & (1 << 64) - 1:
@@ -269,7 +279,7 @@ class Run:
         if self._open.get(row.number) is row and self._rows_max > 0:
             self.client.send(row.frame)
 
-    def _refuse_row(self, row: OpenRow, error: Refused) -> None:
+    def _refuse_row(self, row: OpenRow, error: Union[Refused, Failed]) -> None:
         del self._open[row.number]
         done = Row(row.number, row.inputs)
         done.error = error
