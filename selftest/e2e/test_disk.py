@@ -85,7 +85,7 @@ def test_output_that_is_not_whole_is_no_success():
         for words in (["ask", "stats"], ["ask", "--all", "events"], ["report"],
                       ["top", "--once"],
                       ["generate", "--prompt", "What do bees make?", "--max-tokens", "4"],
-                      ["ping"], ["help"]):
+                      ["ping"], ["help"], ["--help"], ["--version"]):
             done = subprocess.run([os.path.join(BUILD, "agx"), "--to", a.to, *words], stdout=full,
                                   stderr=subprocess.PIPE, text=True, check=False,
                                   env=dict(os.environ, AGX_TEXT="%s:%d" % a.text_address))

@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     list_commands(more, sizeof more);
     int code = command_line_parse(&line, argc, argv);
     if (code != ARGUMENT_GO_ON) {
-        return code;
+        return end_output(code);
     }
     if (rest == argc) {
         command_line_help(&line, stderr);
