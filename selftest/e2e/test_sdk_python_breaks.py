@@ -57,9 +57,9 @@ class Scripted:
             self.on_call(number, writer, call_id)
 
 
-def error(status, call_id):
+def error(status, call_id, closes=0):
     return frame(ERROR, pack(ERROR, status=CODES[status], frame_type=CALL, call_id=call_id,
-                             retry_ms=RETRY_MS))
+                             retry_ms=RETRY_MS, closes=closes))
 
 
 def end(writer, call_id):
@@ -80,6 +80,22 @@ def test_a_call_that_was_busy_when_the_connection_broke_is_sent_once_over_the_ne
                 await agentix.connect(appliance.to, patience_s=HANG_S) as client:
             await client.call([1], max_tokens=1)
             await client.ping()             # what was sent before it has come by now
+            assert [number for number, _ in appliance.calls] == [0, 1], appliance.calls
+    asyncio.run(asyncio.wait_for(body(), HANG_S))
+
+
+def test_a_call_that_crosses_the_end_of_an_idle_connection_is_sent_again():
+    def on_call(number, writer, call_id):
+        if number == 0:
+            writer.write(error("GONE_DEADLINE", 0, closes=1))
+            writer.close()
+        else:
+            end(writer, call_id)
+
+    async def body():
+        async with Scripted(on_call) as appliance, \
+                await agentix.connect(appliance.to, patience_s=HANG_S) as client:
+            assert (await client.call([1])).finish == "length"
             assert [number for number, _ in appliance.calls] == [0, 1], appliance.calls
     asyncio.run(asyncio.wait_for(body(), HANG_S))
 

@@ -39,7 +39,8 @@ enum agx_result {
     AGX_ERROR_ADDRESS,      /* not unix:PATH or HOST:PORT with a numeric HOST */
     AGX_ERROR_CONNECT,      /* no connection: nothing listens there, or there is no way or right */
     AGX_ERROR_TIMEOUT,      /* connected, but no WELCOME in time */
-    AGX_ERROR_CLOSED,       /* the connection is closed or lost; agx_resume() goes on */
+    AGX_ERROR_CLOSED,       /* the connection is lost, or closed, as one that was idle is;
+                               agx_resume() goes on */
     AGX_ERROR_PROTOCOL,     /* bytes that are not protocol version 1 */
     AGX_ERROR_VERSION,      /* no common version */
     AGX_ERROR_KEY,          /* the appliance needs a key, or does not accept this key or user */

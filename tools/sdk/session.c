@@ -154,10 +154,11 @@ static enum agx_result take_error(struct agx *agx, const struct agx_frame *frame
     agx_session_fault(agx, &error.fault);
     agx->fault.retry_ms = error.retry_ms;
     if (error.closes) {
-        return error.fault.status == STATUS_BAD_VERSION ? AGX_ERROR_VERSION
-               : error.fault.status == STATUS_BAD_AUTH  ? AGX_ERROR_KEY
-               : agx->fault.is_busy                     ? AGX_ERROR_BUSY
-                                                        : AGX_ERROR_REFUSED;
+        return error.fault.status == STATUS_BAD_VERSION     ? AGX_ERROR_VERSION
+               : error.fault.status == STATUS_BAD_AUTH      ? AGX_ERROR_KEY
+               : error.fault.status == STATUS_GONE_DEADLINE ? AGX_ERROR_CLOSED  /* it was idle */
+               : agx->fault.is_busy                         ? AGX_ERROR_BUSY
+                                                            : AGX_ERROR_REFUSED;
     }
     if (error.fault.frame_type == WIRE_CALL) {
         struct agx_open_call *call = agx_calls_find(agx, error.fault.call_id);
@@ -192,11 +193,8 @@ static enum agx_result take_accept(struct agx *agx, const struct agx_frame *fram
         return AGX_ERROR_PROTOCOL;
     }
     struct agx_open_call *call = agx_calls_find(agx, accept.call_id);
-    if (call == NULL) {
-        return AGX_ERROR_UNKNOWN_CALL;
-    }
-    if (call->state != AGX_CALL_SENT) {
-        return AGX_ERROR_PROTOCOL;
+    if (call == NULL || call->state != AGX_CALL_SENT) {
+        return call == NULL ? AGX_ERROR_UNKNOWN_CALL : AGX_ERROR_PROTOCOL;
     }
     call->state = AGX_CALL_ACCEPTED;
     call->is_replayed = accept.flags == WIRE_ACCEPT_REPLAYED;

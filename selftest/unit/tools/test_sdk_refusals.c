@@ -52,6 +52,9 @@ static void test_next_closing_errors_are_results(void **state)
     expect_next(&agx, AGX_ERROR_BUSY);
     assert_true(agx_fault(&agx)->is_busy);
     open_session(&agx);
+    feed_error(&agx, STATUS_GONE_DEADLINE, 0, 0, true);
+    expect_next(&agx, AGX_ERROR_CLOSED);        /* a call that crossed this is sent again */
+    open_session(&agx);
     feed_error(&agx, STATUS_OK, 0, 0, true);
     expect_next(&agx, AGX_ERROR_PROTOCOL);
 }

@@ -369,6 +369,8 @@ class Client:
             exchange.fail(error)
 
     def _refuse(self, error: Refused) -> None:
+        if error.closes and error.status == "GONE_DEADLINE":
+            raise Lost("the appliance has closed a connection that was idle") from error
         if error.closes:
             raise error
         if self._waiting[error.frame_type]:
