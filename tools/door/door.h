@@ -87,6 +87,8 @@ struct tool_call { char id[DOOR_ID_BYTES]; struct buffer name, arguments; };
 struct choice {                         /* one answer: a call of the appliance */
     bool is_used, is_open;              /* open: the appliance will still say something of it */
     bool is_sent_away;                  /* open still: its appliance drains */
+    bool is_cancelled;                  /* open still; cancel_due: CANCEL has found no room yet, */
+    bool cancel_due;                    /* or no connection */
     bool waits;                         /* not open yet: earlier calls are still being sent */
     uint32_t program_max;               /* 0, or: sent again once fewer of its program are open; */
     uint64_t turn;                      /* the lowest first */

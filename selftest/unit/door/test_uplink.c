@@ -171,6 +171,45 @@ static void test_resume_cancels_what_a_client_has_left(void **state)
     finish();
 }
 
+/* The unsent bytes of the connection leave no room for CANCEL, until the appliance reads again. */
+static void test_cancel_that_finds_no_room_is_sent_later(void **state)
+{
+    struct uplink *uplink = begin();
+    uint32_t pings = 0;
+    connect_once();
+    struct request *request = rig_ask(CHAT, question);
+    struct choice *choice = request->choices[0];
+    while (agx_ping(&uplink->agx, 0) == AGX_OK) {
+        pings++;
+    }
+    assert_true(call_cancel(choice) == false && choice->cancel_due);
+    assert_int_equal(take_frame(), WIRE_CALL);
+    for (; pings > 0; pings--) {
+        uplinks_run(&rig.door);
+        assert_int_equal(take_frame(), WIRE_PING);
+    }
+    uplinks_run(&rig.door);
+    assert_false(choice->cancel_due);
+    assert_int_equal(take_frame(), WIRE_CANCEL);
+    rig_close(choice);
+    request_free(request);
+    finish();
+}
+
+/* One of several of a request: that waits for the others. */
+static void test_resume_cancels_again_what_was_cancelled(void **state)
+{
+    begin();
+    struct request *request = break_with_a_call();
+    assert_false(call_cancel(request->choices[0]));
+    resume_once();
+    run_until(UPLINK_UP);
+    assert_int_equal(take_frame(), WIRE_CANCEL);
+    rig_close(request->choices[0]);
+    request_free(request);
+    finish();
+}
+
 /* ---- a key that is refused ------------------------------------------------------------------- */
 
 static const struct config_key alice = {.id = "alice"};
@@ -295,6 +334,8 @@ int main(void)
         cmocka_unit_test(test_resume_with_another_model_ends_the_call),
         cmocka_unit_test(test_resume_ends_the_call_when_patience_is_over),
         cmocka_unit_test(test_resume_cancels_what_a_client_has_left),
+        cmocka_unit_test(test_resume_cancels_again_what_was_cancelled),
+        cmocka_unit_test(test_cancel_that_finds_no_room_is_sent_later),
         cmocka_unit_test(test_refused_key_is_tried_once_at_a_time_and_less_and_less),
         cmocka_unit_test(test_refused_key_that_is_accepted_again_has_its_first_pause_again),
         cmocka_unit_test(test_withdrawn_key_ends_the_calls_of_its_domain_with_401),

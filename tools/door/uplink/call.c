@@ -88,6 +88,7 @@ bool call_start(struct door *door, struct choice *choice)
     request->program->has_called = request->program->is_told = true;
     choice->uplink = uplink;
     choice->is_open = true;
+    choice->is_cancelled = choice->cancel_due = false;
     uplink->calls[uplink->calls_open++] = choice;
     door->stats.calls++;
     return true;

@@ -199,11 +199,20 @@ static void broke(struct door *door, struct uplink *uplink, enum agx_result resu
     }
 }
 
-/* Calls whose clients have left are open at the appliance again. */
-static void cancel_left(struct uplink *uplink)
+/* Calls that clients have left, or that were cancelled, are open at the appliance again. */
+static void cancel_again(struct uplink *uplink)
 {
     for (uint32_t i = 0; i < uplink->calls_open; i++) {
-        if (uplink->calls[i]->request == NULL) {
+        if (uplink->calls[i]->request == NULL || uplink->calls[i]->is_cancelled) {
+            uplink_cancel(uplink->calls[i]);
+        }
+    }
+}
+
+static void cancel_due(struct uplink *uplink)
+{
+    for (uint32_t i = 0; i < uplink->calls_open; i++) {
+        if (uplink->calls[i]->cancel_due) {
             uplink_cancel(uplink->calls[i]);
         }
     }
@@ -228,7 +237,7 @@ static void resume(struct door *door, struct uplink *uplink)
         uplink->drains = false;
         if (is_ours(door, uplink, NULL)) {      /* before a token of the open calls comes */
             ask_model(uplink);
-            cancel_left(uplink);
+            cancel_again(uplink);
         }
     } else {
         note_absence(door, uplink->domain, result, cause);
@@ -358,6 +367,7 @@ static void run(struct door *door, struct uplink *uplink)
     while (is_connected(uplink) && count < EVENTS_MAX && take_next(door, uplink, 0)) {
         count++;
     }
+    cancel_due(uplink);
 }
 
 /* One is spare while the others take calls. */
@@ -452,8 +462,12 @@ int uplinks_wait_ms(const struct door *door)
 
 void uplink_cancel(struct choice *choice)
 {
-    if (choice->is_open && is_connected(choice->uplink)) {
-        (void)agx_cancel(&choice->uplink->agx, choice->call.program_id, choice->call.call_id);
+    if (choice->is_open) {
+        choice->is_cancelled = true;
+        choice->cancel_due =
+            !is_connected(choice->uplink) ||
+            agx_cancel(&choice->uplink->agx, choice->call.program_id, choice->call.call_id) ==
+                AGX_AGAIN;
     }
 }
 
