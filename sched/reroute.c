@@ -114,6 +114,13 @@ static bool should_give(const struct sched_engine *from, const struct sched_engi
            from->open_calls * even->engines > even->calls;
 }
 
+/* A suspect stays: the engine that is back might die of it at once (suspicion.h). */
+static bool may_be_given(const struct sched_engine *engine, const struct call *call)
+{
+    return may_leave(engine, call) && call->company_max == 0 &&
+           sched_balance_may_go(engine->sched, call);
+}
+
 /* The first calls in order, which then run at once. A call that does not go keeps its place. */
 static void deal_queue(struct sched_engine *from, const struct sched_queue *queue,
                        struct sched_engine *to, const struct even *even, uint64_t now_us)
@@ -121,7 +128,7 @@ static void deal_queue(struct sched_engine *from, const struct sched_queue *queu
     struct call *call = sched_queue_first(from, queue, CALL_LIST_ALL);
     while (call != NULL && should_give(from, to, even)) {
         struct call *next = sched_queue_next(from, call);
-        if (may_leave(from, call) && sched_balance_may_go(from->sched, call)) {
+        if (may_be_given(from, call)) {
             sched_balance_take_along(from, call, to);
             move(from, call, to->index, now_us);
         }

@@ -228,7 +228,8 @@ static void give(struct sim *sim, uint32_t from, uint32_t to)
     bool is_exact = sim->lockstep.is_on && !sim->routes.is_taken_over;
     for (uint32_t i = 0; i < count; i++) {
         const struct call *call = call_at(sim, slots[i]);
-        bool went = call->engine != from, may = naive_may_go(naive_of(sim), slots[i], to);
+        bool went = call->engine != from, is_suspect = call->company_max > 0;
+        bool may = !is_suspect && naive_may_go(naive_of(sim), slots[i], to);
         bool may_tell = is_exact && to + 1 < sim->limits.engines;
         SIM_REQUIRE(sim, !went || !is_exact || (may && call->engine == to), INVARIANT_ROUTE,
                     "call %u goes from engine %u to %u, which begins to serve", slots[i], from,

@@ -92,7 +92,7 @@ static void broken(struct sim *sim, uint32_t index, enum agx_result why)
 {
     struct sim_client *client = client_at(sim, index);
     bool is_refusal = why == AGX_ERROR_BUSY && client->state != SIM_OPEN;
-    bool is_deadline = why == AGX_ERROR_REFUSED && client->excused &&
+    bool is_deadline = why == AGX_ERROR_CLOSED && client->excused &&
                        agx_fault(&client->agx)->code == status_wire(STATUS_GONE_DEADLINE);
     bool has_no_key =
         client->is_shut_out && agx_fault(&client->agx)->code == status_wire(STATUS_BAD_AUTH);
