@@ -114,7 +114,7 @@ uint32_t net_kept_find_key(const struct net *net, const char *id, uint64_t domai
 }
 
 /* The kernel may have no room: it bounds how many handles of a user lie in messages, and those of
- * an upgrade do. So a connection that is not kept is offered in each of its passes. */
+ * an upgrade lie there. So a connection that is not kept is offered in each of its passes. */
 static bool keep(const struct net *net, uint32_t index)
 {
     const struct net_connection *connection = &net->connections[index];
