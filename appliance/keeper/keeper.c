@@ -345,9 +345,7 @@ static void forget_launcher(struct keeper *keeper)
     const struct timespec now = {0};
     siginfo_t from;
     sigset_t stops;
-    sigemptyset(&stops);
-    sigaddset(&stops, SIGTERM);
-    sigaddset(&stops, SIGINT);
+    launcher_stops(&stops);
     while (sigtimedwait(&stops, &from, &now) > 0) {
         take_stop(keeper, &from);
     }

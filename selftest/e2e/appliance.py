@@ -191,16 +191,20 @@ class Appliance:
                 values[match.group(1)] = int(match.group(2))
         return values
 
-    def children(self):
-        """comm -> pid of the keeper's children."""
-        pids = {}
+    def all_children(self):
+        """(comm, pid) of the keeper's children; workers of several engines are called alike."""
+        found = []
         path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
         for pid in open(path).read().split():
             try:
-                pids[open("/proc/%s/comm" % pid).read().strip()] = int(pid)
+                found.append((open("/proc/%s/comm" % pid).read().strip(), int(pid)))
             except OSError:
                 pass                        # it died in between
-        return pids
+        return found
+
+    def children(self):
+        """comm -> pid of one of them."""
+        return dict(self.all_children())
 
     @property
     def worker(self):

@@ -84,7 +84,7 @@ class Chaos:
 
     def pids(self, name=""):
         """Of the children with that in their names."""
-        return [pid for child, pid in self.a.children().items() if name in child]
+        return [pid for child, pid in self.a.all_children() if name in child]
 
     def hold(self, pid, most_s):
         os.kill(pid, signal.SIGSTOP)
@@ -101,7 +101,7 @@ class Chaos:
                                  [6, 2, 1, 3, 2, 1])[0]
         members = self.a.family[-2:]
         if what == "one":
-            self.kill(self.pids(name)[:1])
+            self.kill([self.draw.choice(self.pids(name))])
         elif what == "workers":
             self.kill(self.pids("worker"))
         elif what == "reload":

@@ -36,6 +36,16 @@ struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id)
     return NULL;
 }
 
+enum agx_result agx_calls_find_in(struct agx *agx, uint64_t call_id, enum agx_call_state state,
+                                  struct agx_open_call **call)
+{
+    *call = agx_calls_find(agx, call_id);
+    if (*call == NULL) {
+        return AGX_ERROR_UNKNOWN_CALL;
+    }
+    return (*call)->state == state ? AGX_OK : AGX_ERROR_PROTOCOL;
+}
+
 enum agx_result agx_calls_check_done(const struct agx_open_call *call, const struct wire_done *done)
 {
     if (call->state != AGX_CALL_ACCEPTED || done->has_drafts != (call->wants_drafts != 0)) {

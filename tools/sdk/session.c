@@ -147,6 +147,7 @@ static enum agx_result take_error(struct agx *agx, const struct agx_frame *frame
 {
     struct wire_fault fault;
     struct wire_error error;
+    struct agx_open_call *call;
     if (wire_error_decode(frame->payload, frame->header.length_bytes, &error, &fault) !=
             STATUS_OK || error.fault.status == STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
@@ -161,12 +162,10 @@ static enum agx_result take_error(struct agx *agx, const struct agx_frame *frame
                                                             : AGX_ERROR_REFUSED;
     }
     if (error.fault.frame_type == WIRE_CALL) {
-        struct agx_open_call *call = agx_calls_find(agx, error.fault.call_id);
-        if (call == NULL) {
-            return AGX_ERROR_UNKNOWN_CALL;
-        }
-        if (call->state != AGX_CALL_SENT) {
-            return AGX_ERROR_PROTOCOL;      /* an accepted call ends by DONE alone */
+        /* An accepted call ends by DONE alone. */
+        enum agx_result result = agx_calls_find_in(agx, error.fault.call_id, AGX_CALL_SENT, &call);
+        if (result != AGX_OK) {
+            return result;
         }
         if (call->is_resent && agx->fault.is_busy) {
             agx_calls_make_due(agx, call);
@@ -192,9 +191,10 @@ static enum agx_result take_accept(struct agx *agx, const struct agx_frame *fram
         STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    struct agx_open_call *call = agx_calls_find(agx, accept.call_id);
-    if (call == NULL || call->state != AGX_CALL_SENT) {
-        return call == NULL ? AGX_ERROR_UNKNOWN_CALL : AGX_ERROR_PROTOCOL;
+    struct agx_open_call *call;
+    enum agx_result result = agx_calls_find_in(agx, accept.call_id, AGX_CALL_SENT, &call);
+    if (result != AGX_OK) {
+        return result;
     }
     call->state = AGX_CALL_ACCEPTED;
     call->is_replayed = accept.flags == WIRE_ACCEPT_REPLAYED;
@@ -261,12 +261,12 @@ static enum agx_result take_tokens(struct agx *agx, const struct agx_frame *fram
         STATUS_OK) {
         return AGX_ERROR_PROTOCOL;
     }
-    struct agx_open_call *call = agx_calls_find(agx, tokens.call_id);
-    if (call == NULL) {
-        return AGX_ERROR_UNKNOWN_CALL;
+    struct agx_open_call *call;
+    enum agx_result result = agx_calls_find_in(agx, tokens.call_id, AGX_CALL_ACCEPTED, &call);
+    if (result != AGX_OK) {
+        return result;
     }
-    if (call->state != AGX_CALL_ACCEPTED ||
-        !agx_session_tokens(agx, tokens.tokens, tokens.tokens_count) ||
+    if (!agx_session_tokens(agx, tokens.tokens, tokens.tokens_count) ||
         !agx_session_logprobs(agx, call, &tokens)) {
         return AGX_ERROR_PROTOCOL;
     }

@@ -104,6 +104,9 @@ enum agx_result agx_session_told(struct agx *agx, const struct agx_frame *frame,
                                  struct agx_event *event);
 /* The open call with this id, or NULL. */
 struct agx_open_call *agx_calls_find(struct agx *agx, uint64_t call_id);
+/* OK where there is one, and it is in this state. */
+enum agx_result agx_calls_find_in(struct agx *agx, uint64_t call_id, enum agx_call_state state,
+                                  struct agx_open_call **call);
 /* OK where this may be the end of what came of the call. */
 enum agx_result agx_calls_check_done(const struct agx_open_call *call,
                                      const struct wire_done *done);

@@ -60,24 +60,23 @@ static void become_daemon(void)
     }
 }
 
-/* A signal that is to end the command waits until it can be passed on: else it would end the
- * command, and not the upgrade. */
-static void block_stops(sigset_t *before)
+void launcher_stops(sigset_t *stops)
 {
-    sigset_t stops;
-    sigemptyset(&stops);
-    sigaddset(&stops, SIGINT);
-    sigaddset(&stops, SIGTERM);
-    sigprocmask(SIG_BLOCK, &stops, before);
+    sigemptyset(stops);
+    sigaddset(stops, SIGINT);
+    sigaddset(stops, SIGTERM);
 }
 
+/* A signal that is to end the command waits until it can be passed on: else it would end the
+ * command, and not the upgrade. */
 void launcher_fork(void)
 {
     int pair[2];
-    sigset_t before;
+    sigset_t stops, before;
     pid_t child = -1;
     parent = getpid();
-    block_stops(&before);
+    launcher_stops(&stops);
+    sigprocmask(SIG_BLOCK, &stops, &before);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
         child = fork();
     }

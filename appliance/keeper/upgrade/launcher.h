@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -18,6 +19,7 @@ bool launcher_has_ended(void);
 /* In the child: the process with that id is the command, which passes on what is to end it. What it
  * has passed on lies here once it has ended; after launcher_forget() its id may be another's. */
 bool launcher_is(pid_t pid);
+void launcher_stops(sigset_t *stops);       /* which signals it passes on */
 void launcher_forget(void);
 /* In a child of that: closes what is the keeper's. */
 void launcher_close(void);

@@ -199,20 +199,11 @@ static void broke(struct door *door, struct uplink *uplink, enum agx_result resu
     }
 }
 
-/* Calls that clients have left, or that were cancelled, are open at the appliance again. */
-static void cancel_again(struct uplink *uplink)
+/* CANCELs that are due; and `all` of them, where the calls are open at the appliance again. */
+static void send_cancels(struct uplink *uplink, bool all)
 {
     for (uint32_t i = 0; i < uplink->calls_open; i++) {
-        if (uplink->calls[i]->request == NULL || uplink->calls[i]->is_cancelled) {
-            uplink_cancel(uplink->calls[i]);
-        }
-    }
-}
-
-static void cancel_due(struct uplink *uplink)
-{
-    for (uint32_t i = 0; i < uplink->calls_open; i++) {
-        if (uplink->calls[i]->cancel_due) {
+        if (uplink->calls[i]->cancel_due || (all && uplink->calls[i]->is_cancelled)) {
             uplink_cancel(uplink->calls[i]);
         }
     }
@@ -237,7 +228,7 @@ static void resume(struct door *door, struct uplink *uplink)
         uplink->drains = false;
         if (is_ours(door, uplink, NULL)) {      /* before a token of the open calls comes */
             ask_model(uplink);
-            cancel_again(uplink);
+            send_cancels(uplink, true);
         }
     } else {
         note_absence(door, uplink->domain, result, cause);
@@ -367,7 +358,7 @@ static void run(struct door *door, struct uplink *uplink)
     while (is_connected(uplink) && count < EVENTS_MAX && take_next(door, uplink, 0)) {
         count++;
     }
-    cancel_due(uplink);
+    send_cancels(uplink, false);
 }
 
 /* One is spare while the others take calls. */
