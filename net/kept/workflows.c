@@ -9,9 +9,8 @@
  * holds at once.
  *
  * Death: a version counts when its check word is right, a row when its own is, which the version
- * names. A place that a row has left is used again in a later pass, so the version that has
- * forgotten it holds by then; but for a row on record of a workflow without a client, which may
- * yield in the pass in which that comes back. It is lost then.
+ * names. A row on record yields its place to one that comes in the same pass: if the core dies
+ * before that pass has its version, what was on record there is lost. No client waits for it.
  *
  * Bounds: a version is O(rows); a row, its columns.
  */
@@ -134,7 +133,7 @@ static struct net_kept_told told_of(const struct net *net, uint32_t index, uint3
     const struct workflow *flow = net_flow(net, index);
     const struct workflow_row *row = &flow->rows[place];
     struct net_kept_told told = {0};
-    if (row->state == WORKFLOW_ROW_GIVEN || net_flow_has_begun(flow, place)) {
+    if (row->state != WORKFLOW_ROW_FREE) {
         told.row = net_kept_row(net, index, place)->check;
         told.digest = row->digest;
         told.arrival = row->arrival;

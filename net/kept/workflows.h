@@ -6,7 +6,8 @@
  * the core, too, as do the values of instances and how these ended (sched/workflow/kept_end.h).
  * Calls that were open are made again. Only net/ includes this.
  *
- * Not kept: workflows that have ended, and rows that wait on record for a client to ask again.
+ * Rows on record are kept, too: a client that sends one again is answered, and nothing is done
+ * twice. Workflows that have ended are not.
  */
 #include "net/kept/connections.h"
 #include "net/net.h"

@@ -39,8 +39,9 @@ static bool may_have_rows(const struct workflow *flow)
 /* ---- a place --------------------------------------------------------------------------------- */
 
 /* The row on record that came first yields. */
-static bool yield_one(struct workflow *flow)
+static bool yield_one(struct net *net, uint32_t index)
 {
+    struct workflow *flow = net_flow(net, index);
     struct workflow_row *oldest = NULL;
     for (uint32_t row = 0; row < flow->rows_max; row++) {
         struct workflow_row *its = &flow->rows[row];
@@ -54,6 +55,7 @@ static bool yield_one(struct workflow *flow)
         return false;
     }
     oldest->state = WORKFLOW_ROW_FREE;
+    net_kept_flow_note(net, index);
     return true;
 }
 
@@ -189,13 +191,14 @@ static enum status refuse_for_room(struct net_frame *frame, const struct workflo
 /* Finds a place for the row and fills it; rows on record yield until there is one. Columns that did
  * not fit are encoded again when the place is twice as large, or none yields any more: so a client
  * that fills the record costs a few encodings of its row, and not one for each row that yields. */
-static enum status place_row(struct net_frame *frame, struct workflow *flow,
+static enum status place_row(struct net_frame *frame, uint32_t index,
                              const struct wire_flow_row *wire, uint32_t *at)
 {
     struct net *net = frame->net;
+    struct workflow *flow = net_flow(net, index);
     uint32_t value_tokens = net->settings.limits->workflow.value_tokens;
     uint32_t least = flow->row_value_tokens, enough = least;
-    for (bool is_last = false;; is_last = !yield_one(flow)) {
+    for (bool is_last = false;; is_last = !yield_one(net, index)) {
         *at = free_row(flow);
         const struct workflow_span room = net_flow_room(flow, value_tokens);
         if (*at != WORKFLOW_NONE && room.count >= (is_last ? least : enough)) {
@@ -235,7 +238,7 @@ enum status net_flow_row_intake(struct net_frame *frame)
         return net_frame_fault(frame, STATUS_BAD_FLOW_UNKNOWN, WIRE_FIELD_NONE, 0, 0);
     }
     TRY(admit_columns(frame, &wire));
-    TRY(place_row(frame, flow, &wire, &at));
+    TRY(place_row(frame, index, &wire, &at));
     struct workflow_row *row = &flow->rows[at];
     row->state = WORKFLOW_ROW_GIVEN;
     row->arrival = flow->rows_given++;

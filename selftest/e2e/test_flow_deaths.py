@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 
 from appliance import BUILD, HANG_S, NOISE, Appliance, wait_for
+from flow_frames import INPUT, IS_TEXT, KEEP, LAMBDA, LLM, Flows, answer, node, row
+from protocol import ASK, RESUMED, ROW_DONE, VALUE
 from test_restart import again, first, kill_all
 from test_worker import flip_weight
 from upgrade import Upgrade, family
@@ -124,6 +126,40 @@ def test_a_drawn_value_is_not_drawn_again():
         at_the_lambda(a)
         kill_core(a)
         check_end(a, held, right, found=True)
+
+
+HELD = [node(INPUT), node(LLM, (IS_TEXT, 0), temperature=0.9, seed=7),
+        node(LAMBDA, (1,)), node(LLM, (IS_TEXT, 2))]
+
+
+def value_of(client, number, asked):
+    """All that the client is told of a row; `asked`: it has to answer the lambda."""
+    client.send(row(number, b"a question"))
+    told = []
+    while not told or told[-1][0] != ROW_DONE:
+        kind, fields, rest = client.until(VALUE, ASK, ROW_DONE)
+        if kind == ASK:
+            assert asked, "a question that was answered is asked again"
+            client.send(answer(number, 2, b"yes"))
+        else:
+            told.append((kind, {name: fields[name] for name in ("status", "digest", "output")
+                                if name in fields}, rest))
+    return told
+
+
+def test_a_row_that_its_client_has_had_is_on_record_with_the_next_core():
+    with Appliance(NOISE, "workflow.linger=10min") as a:
+        with Flows(a.tcp) as client:
+            client.open(HELD, [1, 3], flags=KEEP)
+            right = value_of(client, 5, asked=True)
+            kill_core(a)
+            assert value_of(client, 5, asked=False) == right
+        wait_for(lambda: a.stats()["connections_open"] == 0, "its client is away")
+        kill_core(a)
+        with Flows(a.tcp) as client:
+            assert client.open(HELD, [1, 3], flags=KEEP)["flags"] & RESUMED
+            assert value_of(client, 5, asked=False) == right
+        assert a.stats()["calls_accepted"] == 0     # by this core
 
 
 def test_where_nothing_is_kept_all_is_computed_again():
